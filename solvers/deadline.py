@@ -27,14 +27,20 @@ class _CompileClock(event.Listener):
         self._depth, self._begun, self._total = 0, 0.0, 0.0
 
     def on_start(self, event: Any) -> None:
-        """Start the clock at the outermost kernel; kernels compiled within it are not counted again."""
+        """Start the clock at the outermost kernel; kernels compiled within it are not counted again.
+
+        `event` is Numba's, of a kernel that begins to be compiled or loaded; it is not used.
+        """
         with self._lock:
             self._depth += 1
             if self._depth == 1:
                 self._begun = time.perf_counter()
 
     def on_end(self, event: Any) -> None:
-        """Stop the clock and add its seconds to the total when the outermost kernel is compiled."""
+        """Stop the clock and add its seconds to the total when the outermost kernel is compiled.
+
+        `event` is Numba's, of a kernel that is compiled or loaded; it is not used.
+        """
         with self._lock:
             self._depth -= 1
             if self._depth == 0:

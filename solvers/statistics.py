@@ -118,7 +118,10 @@ class Family:
 
     @property
     def level(self) -> float:
-        """Confidence of a two-sided interval, each of whose ends is wrong at the rate alarm/limits."""
+        """Confidence of a two-sided interval, each of whose ends is wrong at the rate `alarm`/`limits`.
+
+        That is the false-alarm rate of the family over its number of one-sided limits.
+        """
         return 1 - 2 * self.alarm / self.limits
 
     @as_annotated

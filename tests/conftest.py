@@ -109,11 +109,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def _group(name: str) -> str:
     """Return what tests of this name share a worker with: those of their file, or of a larger group.
 
-    What is derived is kept by its process, and what documented blocks ask for as well.
+    What is derived is kept by its process; what documented blocks ask for and the explorer's data as well.
     """
     folder, _, file = name.partition("::")[0].rpartition("/")
     if folder == "tests/theory" or ".derive]" in name:
         return "theory"
+    if name.endswith("[superposition.validate.report]"):
+        return "tests/validate/test_explorer.py"
     return "whole" if folder == "tests" and file not in EXAMPLES else f"{folder}/{file}"
 
 

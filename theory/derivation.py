@@ -127,7 +127,10 @@ class Derivation:
 
 
 def derived(expression: Any, *assumptions: str) -> Derivation:
-    """Return a `Derivation` whose symbols are all that are free in the expression, sorted by name."""
+    """Return a `Derivation` whose symbols are all that are free in the expression, sorted by name.
+
+    `assumptions` are sentences that say what the derivation assumes.
+    """
     return Derivation(expression, tuple(sorted(expression.free_symbols, key=str)), assumptions)
 
 

@@ -69,7 +69,7 @@ def _loss_over_square(code: Overlaps, p: float, tol: float, x: FloatArray) -> fl
 def _best_end(
     loss: Callable[[FloatArray], float], starts: Sequence[npt.ArrayLike], bounds: list[tuple[float, float]]
 ) -> FloatArray:
-    """Return the x of least loss(x), within bounds, at the ends of descents from `starts`."""
+    """Return the x of least loss(x) among the ends of descents by L-BFGS-B from `starts`, within `bounds`."""
 
     def search(
         end: DescentResult,
@@ -83,7 +83,7 @@ def _best_end(
 def _best_parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
     """Return (log scale, bias over scale, shift) of least exact loss of `code` for each p, a row each.
 
-    Descents at a p also start from what larger ones gave; the shift is 0 unless `free`.
+    Descents at a p also start from the parameters found at the next larger p; the shift is 0 unless `free`.
     """
     largest = max(0.0, *code.values)
     # Sparse, or as if interference were normal: at 544 random places one of these had the best known end.

@@ -195,7 +195,7 @@ def envelope_of(
 
 
 def _checked_plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return p and ratio as arrays that broadcast; ValueError if one is out of range."""
+    """Return p, in [1e-6, 1), and the ratio, in (0, 1], broadcast together; ValueError if out of range."""
     on = validation.real("p", p, LEAST_P, 1, brackets="[)")
     r = validation.real("ratio", ratio, 0, 1, brackets="(]")
     on, r = validation.broadcast(p=on, ratio=r)

@@ -145,8 +145,8 @@ def _curvature_spectrum(
 ) -> tuple[FloatArray, float, int]:
     """Return (eigenvalues of the Hessian, norm of the gradient, rank of M), on matrices of that rank.
 
-    Biases are free; `m` is the largest rank, `frequencies` the number of terms of the sum that gives each
-    output's Hessian.
+    The loss is that of ReLU(M x + b) at the features' law, with free biases. `m` is the largest rank,
+    `frequencies` the number of terms of the sum that gives each output's Hessian.
     """
     n = b.size
     left, sizes, right = np.linalg.svd(M)

@@ -31,7 +31,10 @@ _SAME = 1e-7  # losses that differ by less, relative, are equal
 
 
 def _interpolate(nodes: FloatArray, values: npt.ArrayLike, at: float) -> FloatArray:
-    """Return the values at `at` of the polynomial through its six nearest nodes, three on either side."""
+    """Return the polynomial through the six nodes around `at`, three on either side, at the place `at`.
+
+    `nodes` ascend; `values` has a row for each node, and the result the shape of a row.
+    """
     right = int(np.clip(np.searchsorted(nodes, at), _STENCIL // 2, nodes.size - _STENCIL // 2))
     six = slice(right - _STENCIL // 2, right + _STENCIL // 2)
     return np.asarray(interpolate.krogh_interpolate(nodes[six] - at, np.asarray(values)[six], 0.0))
@@ -161,9 +164,9 @@ class _Course:
 
 
 def _optimised_course(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
-    """Return a code's best parameters at enough p to interpolate the loss between them to `tol`.
+    """Return a code's best parameters at enough p to interpolate its loss to a relative error `tol`.
 
-    `p` are the first values; the shift is `free`, or 0.
+    `p` are the first values of p, in order; others are added between. The shift is varied if `free`, else 0.
     """
     course = _Course(code, free, p)
     fine: set[tuple[float, float]] = set()

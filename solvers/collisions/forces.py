@@ -14,7 +14,10 @@ __all__ = ["free_force", "free_listed", "tied_force", "tied_listed"]
 
 @kernel
 def _gram_to_coefficients(G: FloatArray) -> None:
-    """Turn the Gram matrix G = W W', in place, into the matrix C whose product C W is the smooth force."""
+    """Turn the Gram matrix G = W W', (n, n), in place into the matrix C with the smooth force C W.
+
+    The force is (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j in row i.
+    """
     for i in range(G.shape[0]):
         for j in range(G.shape[1]):
             G[i, j] = min(-G[i, j], 0.0) if i != j else 1.0 - G[i, i]

@@ -44,7 +44,10 @@ def _with_axes_and_ends(points: FloatArray) -> FloatArray:
 
 
 def _gauss_points(edges: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Return points and weights, flat, of `count` Gauss points between edges, for the mean over [-1, 1]."""
+    """Return points and weights, flat, of Gauss-Legendre rules for the mean over [-1, 1].
+
+    There are `count` points between every two neighbours of the ascending `edges`.
+    """
     x, w = np.polynomial.legendre.leggauss(count)
     half, middle = np.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
     return (middle + half * x).ravel(), (half * w).ravel() / 2
@@ -61,8 +64,9 @@ def _zeros_of_lines(rows: FloatArray, b: FloatArray) -> FloatArray:
 def points(U: FloatArray, b: FloatArray, p: float, power: int) -> tuple[FloatArray, FloatArray]:
     """Return nodes (k, 2) and weights (k,) of a quadrature rule for means over two features x.
 
-    It is exact for polynomials of this power on each piece; pieces end at the axes and where a neuron of
-    ReLU(U x + b) turns on.
+    These are independent, on with probability p and then uniform on [-1, 1]. The rule is exact for
+    polynomials of this power on each piece; pieces end at the axes and where a neuron of ReLU(U x + b) turns
+    on.
     """
     order = power // 2 + 2
     inputs, weights = [np.zeros((1, 2))], [np.array([(1 - p) ** 2])]
@@ -87,9 +91,10 @@ def points(U: FloatArray, b: FloatArray, p: float, power: int) -> tuple[FloatArr
 def _power_and_gradient(
     U: FloatArray, b: FloatArray, V: FloatArray, c: FloatArray, p: float, power: int, target: str
 ) -> tuple[float, tuple[FloatArray, ...]]:
-    """Return the mean power of the error per output, and its derivatives with respect to U, b, V and c.
+    """Return the mean of error^power over inputs and outputs, and its derivatives by U, b, V and c.
 
     The network is V ReLU(U x + b) + c; the error is its difference to the `target`, "relu" or "abs", of x.
+    The two features x are on with probability p and then uniform on [-1, 1].
     """
     x, w = points(U, b, p, power)
     z = x @ U.T + b
@@ -143,7 +148,7 @@ def power_loss(model: Model, p: float, *, power: int = 4, target: str = "relu") 
 
 
 def _checked_even(power: int) -> int:
-    """Return `power` as an int; ValueError unless it is even and in range."""
+    """Return `power` as an int; ValueError unless it is even and from 2 to 8."""
     exponent = validation.integer("power", power, 2, _MOST)
     if exponent % 2:
         raise ValueError(f"`power` must be even; got {exponent}.")

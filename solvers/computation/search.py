@@ -238,9 +238,11 @@ def best_readout(
 
 
 def _naive_layers(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield layers (U, b_in) of n neurons that serve one feature each, those most valuable for `aim`.
+    """Yield several layers (U, b_in) of n neurons of one feature each, the most valuable features first.
 
-    Neurons beyond those are zero.
+    They are ReLU(x_i); pairs ReLU(x_i), ReLU(-x_i); ReLU(x_i) beside a constant neuron; and ReLU(x_i + a)
+    with two different a > 0. A feature's value is its importance times its target's variance; neurons beyond
+    the features are zero.
     """
     F = aim.law.n_features
     worth = aim.law.importance * aim.moments.covariance.diagonal()
@@ -283,7 +285,7 @@ _End = tuple[float, FloatArray, FloatArray, float]  # loss, hidden layer, larges
 
 
 def _unit_neurons(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the neurons (U, b) scaled to length 1; shorter ones than 1e-12 are divided by 1e-12."""
+    """Return U and b with each neuron (U_k, b_k) scaled to length 1; below 1e-12, divided by 1e-12."""
     size = np.maximum(np.sqrt((U**2).sum(axis=1) + b**2), 1e-12)
     return U / size[:, None], b / size
 
@@ -336,8 +338,9 @@ def best_network(
     r"""Return the network y = V ReLU(U x + beta) + c of least loss found by descents from many starts.
 
     Descents go over U and beta with V and c at their best. They start from naive networks that are moved a
-    little, from fans (`theory.computation.fan_network`), and from random ones; each runs with beta at 0 and
-    then with beta free. What is found is an upper bound on the least loss; `lower_bound` is a lower one.
+    little, from fans, which compute targets as differences of shared neurons
+    (`theory.computation.fan_network`), and from random ones; each runs with beta at 0 and then with beta
+    free. What is found is an upper bound on the least loss; `lower_bound` is a lower one.
 
     Parameters
     ----------

@@ -236,10 +236,11 @@ def _integrate_until(
     """Integrate w in place to `t_end`, for `most` steps, or until at most `movable_limit` weights can move.
 
     Return (t, h, curve, accepted steps, rejected steps, index of the status in `ENDS`) at the end: h is the
-    length of the next step, `curve` the last error over its step's cube. Weights are as in `Force`, in `rows`
-    of the matrix, with columns that begin at `first`; `lam` has the l1 strength of each row, `work` is
-    scratch. `tol` and `longest` limit a step's error and length. If steps of the length `longest` lead back
-    to earlier weights, they would do so for ever: then the rest of the time is skipped.
+    length of the next step, `curve` the last error over its step's cube. force(w, first, rows, work, out)
+    writes the smooth force on the weights w to `out`. Weight e is in row rows[e] of the matrix; of a list of
+    weights, those of column k are w[first[k]:first[k + 1]]. `lam` has the l1 strength of each row, `work`,
+    (n, n), is scratch. `tol` and `longest` limit a step's error and length. If steps of length `longest` lead
+    back to earlier weights, they would do so for ever: then the rest of the time is skipped.
     """
     f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
     f0, f1, f2, f3 = f[0], f[1], f[2], f[3]
@@ -295,9 +296,9 @@ _FORCE = types.void(_VECTOR, _INDICES, _INDICES, _MATRIX, _VECTOR)
 
 @functools.cache
 def _compiled_march(listed: Any) -> Any:
-    """Return `_integrate_until` compiled once for all compiled forces on listed weights.
+    """Return `_integrate_until`, compiled once for all forces that are compiled functions.
 
-    Also compile the force `listed` for such weights, if it is not None.
+    Also compile `listed`, the force on a list of the weights that can move, if it is not None.
     """
     if listed is not None:
         listed.compile(_FORCE)
@@ -386,11 +387,12 @@ def advance(
 ) -> None:
     """Integrate a matrix of weights in place to the time `t_end`, or until `at.status` is another end.
 
-    `W` (n, m) is C-contiguous; it and `at` are changed. `lam` (n,) is the l1 strength of each row, and
-    `force` the smooth force on the whole matrix. `listed` is the same force on a list of weights (see
-    `Force`), used while few weights can move. Leave it out without an l1 force: any force then moves a weight
-    at rest. If `wakes` is False, the force on a weight at rest must never come to exceed lam; a list is then
-    not renewed on the way.
+    `W` (n, m) is C-contiguous; it and `at` are changed. `lam` (n,) is the l1 strength of each row.
+    force(w, first, rows, work, out) writes the smooth force on the flat matrix w to `out`; `work`, (n, n), is
+    scratch. `listed` is the same force on a list of weights w, used while few can move: those of column k are
+    w[first[k]:first[k + 1]], in the matrix rows of the same part of `rows`. Leave it out without an l1 force:
+    any force then moves a weight at rest. If `wakes` is False, the force on a weight at rest must never come
+    to exceed lam; a list is then not renewed on the way.
 
     Examples
     --------

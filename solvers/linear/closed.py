@@ -123,7 +123,10 @@ def _riccati_solution(X: FloatArray, rates: FloatArray, times: FloatArray) -> Fl
 
 
 def _orthonormal_factor(logs: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return Q in the QR decomposition of the identity above e^logs X: its first rows, and the others."""
+    """Return Q in the QR decomposition of the identity, (m, m), above the rows e^logs[i] X[i] of X, (n, m).
+
+    It comes in two parts: the first m rows, and the n others.
+    """
     # Pivoted Householder reflections keep the digits of rows of all sizes (Cox and Higham, 1998).
     hidden = X.shape[1]
     b, logs = np.vstack((np.eye(hidden), X)), np.concatenate((np.zeros(hidden), logs))

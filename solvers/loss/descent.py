@@ -41,7 +41,10 @@ class DescentLoss:
         self._target = np.arange(n)
 
     def _set_method(self, law: Law, accuracy: Accuracy) -> None:
-        """Set the method for derivatives of all outputs at this law and accuracy; ValueError if none."""
+        """Set `law`, its `method`, and how calls use it; ValueError if no method covers the law.
+
+        It is the quickest method for derivatives to `accuracy`, `affine` and `uniform_fourier` left aside.
+        """
         generic = LossProblem(law, np.zeros((law.n, law.n)), np.ones(law.n), np.arange(law.n))
         candidates = choose(generic, accuracy, True)
         has_levels = candidates.pop(uniform_fourier, None) is not None  # the quick sum
@@ -56,10 +59,10 @@ class DescentLoss:
         self.workers = 1 if self.is_quick and law.n <= MOST_FEATURES_ON_ONE_THREAD else None
 
     def scaled_outputs(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> Outputs:
-        """Return the `Outputs` of ReLU(M x + b), with derivatives, in units of the features' scales.
+        """Return the `Outputs` of y = ReLU(M x + b), with derivatives, in units of the features' scales.
 
-        Those are the losses of y_i / scale_i, and their derivatives by its weights of x_j / scale_j and by
-        its bias. `accuracy` is what is aimed at.
+        M and b are those of x and y themselves. The losses are E (x_i - y_i)^2 / scale_i^2, without
+        importance; derivatives are by M_ij scale_j / scale_i and b_i / scale_i. `accuracy` is aimed at.
         """
         problem = LossProblem(self.law, M * self._stretch, b / self.law.scale, self._target)
         # What `average_at_kinks` returns, in less time.
@@ -105,11 +108,14 @@ class DescentLoss:
         )
 
     def slope_errors(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> FloatArray:
-        """Return the largest error of each output's derivatives by its row of M and its bias, (n,)."""
+        """Return bounds or estimates (n,) of the error of the derivatives that a call returns.
+
+        Entry i holds for all derivatives of the loss per feature by row i of M and by b_i, at this accuracy.
+        """
         largest = np.maximum(self._by_M.max(axis=1), self._by_b)
         return np.asarray(largest * self.scaled_outputs(M, b, accuracy).slope_errors)
 
     def loss_and_error(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> tuple[float, float]:
-        """Return (loss per feature, its error), at this accuracy."""
+        """Return (loss per feature, bound or estimate of its error); `accuracy` is aimed at."""
         outputs = self.scaled_outputs(M, b, accuracy)
         return float(self._share @ outputs.losses), float(self._share @ outputs.errors)

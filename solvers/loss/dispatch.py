@@ -146,7 +146,7 @@ def refuse_uncovered(law: Law, accuracy: Accuracy, gradient: bool, over_budget: 
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
-    """Return (outputs of `problem` in the features' own units, names of the methods used).
+    """Return (outputs of `problem` in the features' own units, names of methods used, with commas between).
 
     `problem` is that of y_i / scale_i and x_j / scale_j; the `Outputs` are those of y_i and x_j, with
     derivatives if `gradient`. `accuracy` is aimed at. Inputs whose weight is negligible in every row are left

@@ -39,7 +39,7 @@ def evaluate(problem: LossProblem | NetworkProblem, accuracy: Accuracy, gradient
 
 
 def _checked_accuracy(tol: Any, **settings: Any) -> Accuracy:
-    """Return the `Accuracy` with tolerance `tol`, which must lie in (0, 1), and other settings."""
+    """Return the `Accuracy` with this `tol`, ValueError unless in (0, 1); `settings` are its other fields."""
     return Accuracy(number("tol", tol, 0.0, 1.0, brackets="()"), **settings)
 
 

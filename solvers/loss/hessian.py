@@ -176,7 +176,7 @@ def _sums_over_inputs(
     `a` is the weight of the output's own feature, which is on with probability `p_target_active`. `m` has the
     weights of the other features, on with probabilities `p`; `values` is the law of those on, and
     `frequencies` the number of terms. The blocks are by (b, a) twice, (2, 2); by (b, a) and m, (2, m.size);
-    by m twice.
+    by m twice, (m.size, m.size).
     """
     parts = values.parts
     off = np.concatenate([[1.0], np.cumprod(1.0 - p)])

@@ -98,7 +98,7 @@ class Law:
     def given_on(self, on: FloatArray, members: IntArray) -> "Law":
         """Return the law of the features `members` given the state of each group of dependent features.
 
-        They are independent then, and on with probabilities `on`.
+        They are independent then, and on with probabilities `on`, (members.size,).
         """
         part = copy(self.features)
         vars(part).pop("_p_on", None)

@@ -40,12 +40,12 @@ class Loss:
 
     @property
     def by_M(self) -> FloatArray:
-        """Derivatives of the loss by M; KeyError if they were not requested."""
+        """Derivatives of `loss` by M, a row for each chosen output; KeyError if they were not requested."""
         return (self.gradient or {})["M"]
 
     @property
     def by_b(self) -> FloatArray:
-        """Derivatives of the loss by the bias of the outputs; KeyError if they were not requested."""
+        """Derivatives of `loss` by each chosen output's bias; KeyError if they were not requested."""
         return (self.gradient or {})["b"]
 
     @property

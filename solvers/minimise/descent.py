@@ -372,7 +372,10 @@ def successive_elimination(
 def fd_hessian(
     gradient: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray
 ) -> FloatArray | None:
-    """Return the Hessian at x by central differences, of length `step`, of `gradient`; None at a kink."""
+    """Return the Hessian at x by central differences of `gradient`, step[j] to either side along x_j.
+
+    None at a kink, where the differences on the two sides are far apart.
+    """
     middle = gradient(x)
     left, right = np.empty((x.size, x.size)), np.empty((x.size, x.size))
     for j, h in enumerate(step):
@@ -396,10 +399,11 @@ def newton(
     slope: Callable[[FloatArray], float],
     steps: int = 4,
 ) -> tuple[FloatArray, float | None, FloatArray | None]:
-    """Return (point, least curvature, its direction) after Newton steps orthogonal to columns of `fixed`.
+    """Return (point, least curvature, its direction) after Newton steps from x orthogonal to `fixed`.
 
-    Steps stop where `slope`, the norm of the gradient at a point, no longer halves. Curvature and direction
-    are those of `hessian`; None if `fixed` spans the whole space.
+    `fixed` has a direction in each column. Steps, with the one matrix `hessian`, stop where slope(point), the
+    norm of the gradient, no longer halves. Curvature and direction are the least eigenvalue of `hessian`
+    orthogonal to `fixed` and its vector; None if `fixed` spans the whole space.
     """
     complement = linalg.null_space(fixed.T, rcond=1e-9) if fixed.size else np.eye(x.size)
     if not complement.size:

@@ -93,7 +93,7 @@ class ParameterMap:
         return np.concatenate([np.ravel(x) for x in ([W_out] if self.tied else [W_out, W_in]) + [b]])
 
     def split(self, w: Any) -> tuple[Any, Any, Any]:
-        """Return W_out, W_in and b from the vector w of parameters."""
+        """Return W_out (n, m), W_in (m, n) and b (n,) from the vector w of parameters."""
         n, m = self.n, self.m
         W_out = w[: n * m].reshape(n, m)
         W_in = W_out.T if self.tied else w[n * m : 2 * n * m].reshape(m, n)
@@ -295,7 +295,8 @@ def _powers(n: int, *indices: int) -> tuple[int, ...]:
 def _mean(row: Any, b: Any, law: Features, zero: Decimal) -> Mean:
     """Return the function (k, powers) -> E x^powers F_k(row . x + b), F_k(y) = max(y, 0)^k / k!.
 
-    Weights and biases of size up to `zero` count as 0.
+    The mean is over the features x of `law`; `powers` has the exponent of each feature. Weights and biases of
+    size up to `zero` count as 0.
     """
     low = Decimal(repr(float(law.values.pieces[0][0])))
     of_law = _one_at_a_time if law.exactly == 1 else _independent
@@ -319,7 +320,8 @@ def chances(law: Features) -> list[Fraction]:
 def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
     """Return the function (k, powers) -> E x^powers F_k(row . x + b) where exactly one feature is on.
 
-    Feature j is on with probability p_j, and uniform on [low, 1] then; for F_k see `_independent`.
+    Feature j is on with probability p_j, and uniform on [low, 1] then; `powers` has the exponent of each
+    feature. F_k(y) is max(y, 0)^k / k!, for k >= -1 as in `_independent`.
     """
     means = [_independent([weight], b, [Decimal(1)], low) for weight in row]
 
@@ -332,11 +334,11 @@ def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
 
 
 def _independent(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
-    """Return the function (k, powers) -> E x^powers F_k(row . x + b), k >= -1, of independent features.
+    """Return the function (k, powers) -> E x^powers F_k(row . x + b), k >= -1, of independent features x.
 
-    F_k(y) = max(y, 0)^k / k!, and F_0(0) = 0. F_-1 is the derivative of F_0, a delta function: its means are
-    differences of F_0, and its values count as 0. Feature j is on with probability p_j, and uniform on
-    [low, 1] then.
+    `powers` has the exponent of each feature. F_k(y) = max(y, 0)^k / k!, and F_0(0) = 0. F_-1 is the
+    derivative of F_0, a delta function: its means are differences of F_0, and its values count as 0. Feature
+    j is on with probability p_j, and uniform on [low, 1] then.
     """
     rises = np.cumsum([max(Decimal(0), w, low * w) for w in row])
     inverse: list[Decimal] = [1 / w if w else w for w in row]
@@ -418,7 +420,10 @@ def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGI
 
 
 def _active(of: ParameterMap, w: FloatArray, law: Features) -> BoolArray:
-    """Return which entries of W_out W_in the loss depends on near w: of outputs that are not always off."""
+    """Return a mask, (n, n), of the entries of W_out W_in that the loss depends on near w.
+
+    They are those of outputs that are not always off.
+    """
     W_out, W_in, b = of.split(w)
     low, high = law.values.support
     M, low, high = W_out @ W_in, min(low, 0.0), max(high, 0.0)
@@ -432,7 +437,10 @@ def _active(of: ParameterMap, w: FloatArray, law: Features) -> BoolArray:
 
 
 def _directions(of: ParameterMap, w: FloatArray, law: Features) -> tuple[IntArray, FloatArray]:
-    """Return the parameters that nothing depends on, as indices, and a basis of the other symmetries at w."""
+    """Return indices of the parameters that the loss does not depend on, and other symmetries at w.
+
+    These are an orthonormal basis, one a column, of the other directions in which W_out W_in stays the same.
+    """
     unused = of.unused(_active(of, w, law))
     turns = of.rotations(w)
     turns[unused] = 0.0
@@ -499,7 +507,10 @@ def _derivatives(of: ParameterMap, w: FloatArray, law: Features) -> tuple[FloatA
 
 
 def _bracket(of: ParameterMap, w: FloatArray, law: Features) -> LearningCoefficient:
-    """Return the bracket of the learning coefficient at w: half the Hessian's rank, half the codimension."""
+    """Return the bracket of the learning coefficient at w, or the reason why there is none.
+
+    Its ends are half the Hessian's rank and half the codimension of the known directions of constant loss.
+    """
     gradient, H, error = _derivatives(of, w, law)
     slope, unit = float(np.linalg.norm(gradient)), float(law.importance @ law.second_moment)
     if slope > _STILL * unit:

@@ -144,9 +144,10 @@ def _descent(
 
 
 def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
-    """Return x with outputs that are never positive reset to their feature's mean; None if there are none.
+    """Return x with dead outputs reset to weights 0 and their feature's mean as bias; None if there are none.
 
-    x is the vector of a model, as `aim` takes it.
+    Dead outputs are never positive, or have hardly any weights and a bias of at most 0. x is the vector of a
+    model, as `aim` takes it. None also if biases are not free, or in the limit of rare features.
     """
     if aim.bias is not True or aim.limit:
         return None
@@ -391,8 +392,8 @@ def _same_minimum_predicate(
 ) -> Callable[[DescentResult, DescentResult], bool]:
     """Return a function of two ends that is true where they are one minimum of `aim` up to symmetries.
 
-    Their objectives then differ by at most `same`, and each of their `_invariants` v by at most
-    close (1 + |v|).
+    Their objectives then differ by at most `same`, and each of their `_invariants` v, sums over W_out W_in
+    and b that an exchange of equal features does not change, by at most close (1 + |v|).
     """
 
     @cache

@@ -135,7 +135,7 @@ class Objective:
         return W_out, W_in, b
 
     def _vector(self, of_out: FloatArray, of_in: FloatArray, of_b: FloatArray) -> FloatArray:
-        """Return as one vector arrays that belong to W_out, W_in (left out if tied) and the free biases."""
+        """Return one vector of arrays, such as derivatives, of W_out, W_in (not if tied) and free biases."""
         return np.concatenate([of_out.ravel(), *([] if self.tied else [of_in.ravel()]), of_b])
 
     def join(self, W_out: FloatArray, W_in: FloatArray, b: FloatArray) -> FloatArray:

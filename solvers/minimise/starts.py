@@ -60,7 +60,10 @@ def exclusive_groups(law: Features) -> list[IntArray]:
 
 
 def _simplex(k: int, m: int, rng: np.random.Generator) -> FloatArray:
-    """Return k unit vectors in min(k - 1, m) dimensions, as obtuse as can be; the first on the first axis."""
+    """Return the k corners of a regular simplex, unit vectors, turned at random, (k, min(k - 1, m)).
+
+    The first lies on the first axis. If m < k - 1, only m coordinates of each are left.
+    """
     left, sizes, _ = np.linalg.svd(np.eye(k) - 1.0 / k)
     points = (left * sizes)[:, : k - 1]
     points /= np.linalg.norm(points, axis=1, keepdims=True)
@@ -140,10 +143,10 @@ def group_starts(
 
 
 def _share_axes(n: int, m: int) -> list[FloatArray]:
-    """Return encodings, (features, m), with one feature or more on each axis or in each plane.
+    """Return arrays of encodings of at most n features, (count, m), that share the m axes or their planes.
 
     First, for a = 0 to m, one feature on each of a axes and an antipodal pair on each of the others. Then a
-    triangle, and a pentagon, in each plane.
+    triangle, and then a pentagon, in each plane of two axes, and an antipodal pair on an axis left over.
     """
     shapes = []
     for a in range(m + 1):

@@ -60,7 +60,8 @@ def _sorted_inner_products(W: FloatArray) -> FloatArray:
 def _name_of_part(W: FloatArray, weights: IntArray, tol: float) -> str:
     """Return the name of the connected arrangement of unit vectors W, such as "2 x pentagon" or "7 in 3".
 
-    `weights` are the numbers of features in each direction.
+    `weights` are the numbers of features in each direction, `tol` the difference up to which inner products
+    are equal.
     """
     rank = int(np.linalg.matrix_rank(W, tol=tol))
     n, inner = len(W), _sorted_inner_products(W)
@@ -73,7 +74,11 @@ def _name_of_part(W: FloatArray, weights: IntArray, tol: float) -> str:
 
 
 def _orthogonal_parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[tuple[str, IntArray]]]:
-    """Return (distinct directions; name and rows of `units` of each part orthogonal to the others)."""
+    """Return (distinct directions; name and rows of `units` of each part orthogonal to the others).
+
+    `units` are unit vectors, one a row; rows are indices. Inner products within `tol` of 1 are of one
+    direction, within `tol` of 0 of orthogonal ones.
+    """
     labels = connected_components(units @ units.T > 1 - tol, directed=False)[1]
     first, weights = np.unique(labels, return_index=True, return_counts=True)[1:]
     distinct = units[first]

@@ -23,7 +23,7 @@ class PathLoss:
         self.n, self.m, self.p = n, m, p
 
     def _split(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (W, b) from the flat vector x."""
+        """Return W (n, m) and b (n,) from the flat vector x."""
         return x[: self.n * self.m].reshape(self.n, self.m), x[self.n * self.m :]
 
     def value(self, x: FloatArray) -> float:

@@ -93,7 +93,8 @@ def _log_balance(z: float, sigma: float, p: float) -> float:
     """Return log(rise/fall), where rise - fall is the loss's slope in the shift z = b/(a sigma).
 
     Features that are off make the loss rise, those that are on make it fall. The logarithm is 0 at the
-    optimum, and almost linear in z^2.
+    optimum, and almost linear in z^2. sigma is the deviation of the interference, p the probability that a
+    feature is on, and a the best scale.
     """
     _, _, off, on = best_scale(z, sigma, p)
     return np.log(off) - np.log(-on) if on < 0.0 and off > 0.0 else (40.0 if on >= 0.0 else -800.0)
@@ -103,7 +104,8 @@ def _log_balance(z: float, sigma: float, p: float) -> float:
 def _best_shift(low: float, high: float, sigma: float, p: float) -> float:
     """Return the shift z = b/(a sigma) of least loss between `low` and `high`; nan without a sign change.
 
-    It is the root of the loss's slope, by Chandrupatla's method.
+    It is the root of the loss's slope at the best scale a, by Chandrupatla's method. sigma is the deviation
+    of the interference, p the probability that a feature is on.
     """
     a, b, c = high, low, low  # b is the last point, a the end on the other side, c the point before
     fa, fb = _log_balance(a, sigma, p), _log_balance(b, sigma, p)
@@ -140,7 +142,8 @@ def _minima(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return z, a and loss of the minimum with z between `low` and `high`, for each (sigma, p).
 
-    z = b/(a sigma) is the shift, a the scale; nan where there is no minimum between.
+    z = b/(a sigma) is the shift, a the scale, sigma the deviation of the interference; nan where there is no
+    minimum between.
     """
     z, a, loss = np.empty(p.size), np.empty(p.size), np.empty(p.size)
     for k in range(p.size):

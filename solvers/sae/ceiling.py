@@ -110,8 +110,10 @@ class Ceiling:
     def standard_errors_above(self, l0: float, f1: float, f1_error: float = 0.0) -> float:
         """Return how many standard errors a mean F1 lies above that of the one-step decoders at its L0.
 
-        Far above 0, the autoencoder reads more than the activations, its score is not this F1, several of its
-        latents share a feature, or it is better than any decoder that is known.
+        One-step decoders are all of `decoders` but matching pursuit: a linear map of the activations and
+        a threshold for each latent. Far above 0, the autoencoder reads more than the activations, its
+        score is not this F1, several of its latents share a feature, or it is better than any decoder that
+        is known.
 
         Parameters
         ----------
@@ -199,12 +201,12 @@ def ceiling(
     Returns
     -------
     Ceiling
-        One-step decoders of up to 4 features, or 10 of binary values, are evaluated exactly, all others on
-        samples. A feature is on where it is not 0. All numbers are attained, by the decoders of
-        `Ceiling.models`; the page `sae` says how thresholds are found. It is not proved that no other
-        autoencoder has a larger F1, and one whose latents mix features may have a smaller error. With more
-        than 2048 features only the rows of the dictionary and of the linear regression are tried, and the
-        decoder is the dictionary.
+        One-step decoders (all but matching pursuit: a linear map and a threshold for each latent) of up to 4
+        features, or 10 of binary values, are evaluated exactly, all others on samples. A feature is on where
+        it is not 0. All numbers are attained, by the decoders of `Ceiling.models`; the page `sae` says how
+        thresholds are found. It is not proved that no other autoencoder has a larger F1, and one whose
+        latents mix features may have a smaller error. With more than 2048 features only the rows of the
+        dictionary and of the linear regression are tried, and the decoder is the dictionary.
 
     Examples
     --------
@@ -330,7 +332,10 @@ class _Draws(NamedTuple):
 
     @classmethod
     def of(cls, law: Any, n: int, samples: int, rng: np.random.Generator) -> "_Draws":
-        """Return draws, (count, n), in random halves of at most `samples` rows; ValueError if too few."""
+        """Return the draws `law`, (count, n), in two random halves, each of at most `samples` rows.
+
+        One half fits thresholds and regressions, the other evaluates. ValueError if there are too few.
+        """
         law = law * 1.0 if "bool" in str(getattr(law, "dtype", "")) else law  # of binary features
         sparse = hasattr(law, "tocsr")
         rows: Any = csr_array(law, dtype=float) if sparse else validation.matrix("law", law, (None, n))
@@ -399,7 +404,7 @@ def _blocks_of_latents(features: Any, samples: int) -> list[Any]:
 
 
 def _dense_columns(x: Any, columns: Any) -> FloatArray:
-    """Return some columns of samples, indices, as a dense array."""
+    """Return the columns, indices, of x, samples in a dense or sparse array, as a dense array."""
     return np.asarray(x[:, columns] if isinstance(x, np.ndarray) else x[:, columns].toarray())
 
 
@@ -514,7 +519,10 @@ def _logistic_regression(features: Features | _Draws, phi: FloatArray, x: FloatA
 
 
 def _float32_unit(largest: float) -> float:
-    """Return the unit for float32: 1, or a power of two near `largest` if that is not in 1e-9 to 1e9."""
+    """Return the unit to divide an array by so that it fits float32; `largest` is its largest entry.
+
+    It is 1, or a power of two near `largest` if that is not in 1e-9 to 1e9.
+    """
     return 1.0 if largest == 0.0 or 1e-9 < largest < 1e9 else 2.0 ** round(np.log2(largest))
 
 
@@ -687,9 +695,9 @@ def _f1_of_normal_noise(
 ) -> FloatArray:
     """Return mean F1 at each L0 of `target_l0`, at a threshold that latents share, if noise is normal.
 
-    The noise is what a row of W reads of other features by the dictionary `phi`.
-
-    nan for draws, and for features that are not independent.
+    The noise is what a row of W reads of other features by the dictionary `phi`. The threshold is the one at
+    which that many latents are on. Shape (target_l0.size,), with nan for draws and for features that are not
+    independent.
     """
     if isinstance(features, _Draws) or not features.independent:
         return np.full(target_l0.size, np.nan)
@@ -758,10 +766,11 @@ class _Autoencoder(NamedTuple):
 def _fit_latents(
     W: FloatArray, phi: FloatArray, known: Any, fresh: Any, cuts: list[FloatArray], chosen: list[Any]
 ) -> list[_Latents]:
-    """Return the readouts of the latents of each set of owners in `chosen`, with thresholds of all in `cuts`.
+    """Return the latents of each set of owners in `chosen`, at the thresholds, (n,), in `cuts`.
 
-    They are fitted on the samples `known` and scored on the samples `fresh`; W has a latent's weights in each
-    row, phi a feature's direction.
+    A latent's activation is a regression of its feature on what row W_i reads of the activations phi x. It is
+    fitted on the samples `known`; activations are those on `known` and on the samples `fresh`. `phi` has a
+    feature's direction in each column.
     """
     parts: list[list[_Latents]] = [[] for _ in cuts]
     for columns in _blocks_of_latents(np.unique(chosen), known.shape[0]):

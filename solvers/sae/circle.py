@@ -113,7 +113,10 @@ def pair_encoder(
 
 
 def _check_objective(l1: float, cosine: float, prefix_weight: float) -> tuple[float, float, float]:
-    """Return the strength, the features' cosine and the prefix's weight as floats in their ranges."""
+    """Return the l1 strength, the features' cosine and the prefix's weight as floats.
+
+    ValueError unless they are in [1e-100, 2), (-1, 1) and [0, 1).
+    """
     return (
         validation.number("l1", l1, 1e-100, 2.0, brackets="[)"),
         validation.number("cosine", cosine, -1.0, 1.0, brackets="()"),

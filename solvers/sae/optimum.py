@@ -162,7 +162,10 @@ def _random_parameters(
 def _descent(
     f: Callable[[FloatArray], Any], theta: FloatArray, deadline: Deadline
 ) -> tuple[FloatArray, float]:
-    """Return (theta, objective) at the end of L-BFGS on f, or the best before; f gives (value, gradient)."""
+    """Return (theta, objective) at the end of L-BFGS on f, or the best by `deadline`.
+
+    f(theta) is (objective, gradient).
+    """
     least, least_theta = np.inf, theta
 
     def finite_objective(theta: FloatArray) -> Any:

@@ -116,7 +116,8 @@ def _equal_weights_from_far(
 ) -> tuple[FloatArray, float]:
     """Return (length at the times t of equal weights, time at which they are 0) for a start beyond `far`.
 
-    With s = 1/x, x the length, the time is the integral of s/(1 - s^2 + kappa s^3).
+    The length x follows dx/dt = x - x^3 - kappa; with s = 1/x the time is the integral of
+    s/(1 - s^2 + kappa s^3).
     """
     first, last = 1 / start, 1 / far  # where the integrand is so smooth that 20 nodes give all digits
 

@@ -291,13 +291,13 @@ def _threshold_path(
     nodes: FloatArray,
     at_nodes: FloatArray,
 ) -> Iterator[_State]:
-    """Move the threshold; yield (width, number, sum, sum of squares left) after each step.
+    """Move the threshold c; yield (width, number, sum, sum of squares of x - c left) after each step.
 
-    `norm_1` and `two` are the sums over i <= k of z_i - z_k and of its square, of the weights z, descending.
-    Up to the last of z the threshold steps over `nodes`, and the `rest` of the weights count as their mean;
-    then it goes from weight to weight. Where it passes a weight, a step of width 0 has the number and sums
-    without it. `edge` and `at_nodes` are the means of (x - c)_+^k over weights x, k = 0, 1, 2, with c the
-    last of z and the nodes.
+    z are the largest weights, descending; entry k of `norm_1` and `two` has the sums over i <= k of z_i - z_k
+    and of its square. Up to the last of z the threshold steps over `nodes`, and the other weights, of which
+    there are `rest`, count by means over their law: `edge` at c = the last of z, and rows of `at_nodes` at
+    the nodes, have the means of (x - c)_+^k, k = 0, 1, 2. Then it goes from weight to weight. Where it passes
+    a weight, a step of width 0 has the number and sums without it.
     """
     top, c = z.size, nodes[0]
     for node in range(nodes.size):

@@ -100,7 +100,7 @@ def _solve_motion(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
 def _checked_arguments(
     w0: npt.ArrayLike, lam: float, t: npt.ArrayLike
 ) -> tuple[FloatArray, float, FloatArray]:
-    """Return (w0, lam, t) as arrays and a float after checks."""
+    """Return w0 as a vector, lam as a float of at least 0, and t as sorted times; ValueError for others."""
     w0 = np.ascontiguousarray(validation.vector("w0", w0))
     return w0, validation.number("lam", lam, 0), checked_times(t)
 

@@ -39,9 +39,10 @@ N_COLUMNS = _POLY + _STAGES + 1
 
 
 def _radau(stages: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return nodes and matrix of Radau IIA, and the map from values at 0 and the nodes to a polynomial.
+    """Return nodes in (0, 1] and matrix of Radau IIA, and the map from values to a polynomial.
 
-    `stages` is the number of nodes.
+    `stages` is the number s of nodes. The map, (s + 1, s + 1), takes values at 0 and at the nodes to the
+    coefficients of the polynomial through them, from the lowest power on.
     """
     series = np.zeros(stages + 1)
     series[-2:] = -1, 1  # the nodes are the zeros of P_s - P_(s-1)

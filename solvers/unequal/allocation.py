@@ -89,8 +89,9 @@ class LagrangianChoices:
     ) -> npt.NDArray[Any]:
         """Return an array, of type `kind`, of what(curve, rows) for each class of features.
 
-        A class takes the curve of loss over capacity of its node, an index into `curves`; `rows` are the
-        classes that share it.
+        Features of one class have one p and weight. Class i takes the curve of loss over capacity with the
+        index node[i] in `curves`. `what` is called once for each curve, with the indices `rows` of the
+        classes that share it, and returns their values.
         """
         order = np.argsort(node, kind="stable")
         values: npt.NDArray[Any] = np.empty(node.size, kind)
@@ -141,7 +142,7 @@ class LagrangianChoices:
         return left, np.where(left == RUG, capacity, _FIXED[left])
 
     def losses(self, kind: IntArray, capacity: FloatArray, rows: IntArray) -> FloatArray:
-        """Return the losses of the classes `rows`, stored as `kind` (DROPPED, RUG, ...), not weighted."""
+        """Return the losses of the classes `rows` stored as `kind` (RUG, ...) at `capacity`; not weighted."""
         losses_found = np.where(kind == DROPPED, self.drop_loss[rows], self.neuron_loss[rows])
         for pair_kind, losses in self.pairs.items():
             losses_found = np.where(kind == pair_kind, losses[rows], losses_found)

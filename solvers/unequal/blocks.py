@@ -125,7 +125,10 @@ class _Problem:
         return angles, g, t.reshape(self.k, self.q), b
 
     def rotation(self, angles: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
-        """Return the product of plane rotations, (q, q), and the list of its derivatives for each angle."""
+        """Return the product of rotations by `angles`, (q, q), and its derivative by each angle.
+
+        Each rotation is in a plane of two of the q axes, listed in `planes`.
+        """
         turns, slopes = [], []
         for (i, j), angle in zip(self.planes, angles.tolist(), strict=True):
             turn, slope = np.eye(self.q), np.zeros((self.q, self.q))

@@ -75,7 +75,11 @@ class _Codes:
         self.losses = np.where(losses[:, :1] > 0.0, np.exp(line(np.log(p))) * p**2, 0.0)
 
     def at(self, multiplier: float) -> tuple[IntArray, FloatArray]:
-        """Return the best code, as an index into `names`, and its capacity for each class at a multiplier."""
+        """Return the best code, an index into `names`, and its capacity, for each class at a multiplier.
+
+        A class is of features of one p and weight; the code has the least weight * loss + multiplier *
+        capacity, with the capacity n_hidden/n_features of the code, or the best one of the rug.
+        """
         inside = self.menu.rug(multiplier)
         rug = best_rug(self.values, self.p, inside)[2]
         fixed = self.weight * self.losses + multiplier * self.ratio[:, None]
@@ -126,8 +130,9 @@ def allocate_codes(
     Returns
     -------
     CodeAllocation
-        Exact to 1e-9, but for sizes of priority codes and cut polygons above 40, which are on a grid (1e-3),
-        and for more than 64 different p, between which losses are interpolated (1e-4).
+        Exact to 1e-9, but for sizes of priority codes and cut polygons (codes without positive interference,
+        see `solvers.codes.envelope`) above 40, which are on a grid (1e-3), and for more than 64 different p,
+        between which losses are interpolated (1e-4).
 
     Raises
     ------

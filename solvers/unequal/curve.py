@@ -95,7 +95,10 @@ class Curve:
         return np.asarray(self.kinds)[np.searchsorted(-self.multipliers, -multiplier)]
 
     def capacity_at(self, multiplier: FloatArray) -> FloatArray:
-        """Return the best capacity at each multiplier of a feature in the rug (see `best_rug`)."""
+        """Return the best capacity at each multiplier of a feature in the rug, a random code.
+
+        It has the least loss + multiplier * capacity; a capacity is the feature's share of a dimension.
+        """
         if self.log_capacity is None:
             return np.full(multiplier.shape, self.low)
         at = np.clip(np.log(np.maximum(multiplier, _LEAST)), self.log_capacity.x[0], self.log_capacity.x[-1])

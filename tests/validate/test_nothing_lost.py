@@ -39,7 +39,7 @@ FILLED = {
 # The file that these name is read.
 INPUTS = [("best", "--names"), ("sae", "--dictionary"), ("sae", "--target"), ("ceiling", "--draws")]
 INPUTS += [(command, option) for command in ("audit", "loss") for option in ("--coefficients", "--mixing")]
-LONG = [("gallery", "--out"), ("report", "--out")]  # half a minute and more
+LONG = [("gallery", "--data"), ("gallery", "--out"), ("report", "--out")]  # half a minute and more
 ENDLESS = {("atlas", "--make")}  # an hour: what a stopped one ends at is seen in its own tests
 NAMES = ["data/{}.nc", "parts/{}.json", "rug/{}.svg", "{}.partial", ".{}.superposition-part", "{}.npz", "{}"]
 # In folders and with names that a command has after it ran.

@@ -197,7 +197,10 @@ def _box_array(kind: Any, value: Any, boxing: Any) -> Any:
 
 @contextmanager
 def _arrays_boxed_in_c() -> Iterator[None]:
-    """Within the context, Numba compiles wrappers for calls from Python to return arrays by `_box_array`."""
+    """Within the context, Numba compiles kernels so that arrays they return to Python are made in C.
+
+    By `_box_array`: no Python code runs there, which a signal could interrupt.
+    """
     boxers = _CORE.pythonapi._boxers.functions
     original = boxers[_CORE.types.Array]
     boxers[_CORE.types.Array] = _box_array

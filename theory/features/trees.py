@@ -38,7 +38,7 @@ class Node(NamedTuple):
 
     @property
     def rivals(self) -> list[int]:
-        """The indices of the features of `competitors`."""
+        """Indices of the features of `competitors`, the children of which at most one is on."""
         return [child.feature for child in self.competitors if child.feature is not None]
 
     @property

@@ -185,8 +185,9 @@ def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t:
 
     The formulas of `pattern_gradient` make a mean over a face a weighted sum of means over the faces that
     bound it, of one dimension less. The face has `free` dimensions; t is a point of it with z = 0, and
-    `own_t` the coordinate of t for the target, 0 without one. `work` has a column for each face, and the rows
-    of `pattern_gradient`.
+    `own_t` the coordinate of t for the target, 0 without one. `work` has a column for each face, with the
+    weights of means over it: row 0 of E e u_j, row 1 of E 1 u_j, then of E e and of E 1, k + 1 rows each, one
+    for each j and one for E e itself. Here e is the error, 1 stands for z > 0.
     """
     k = t.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
@@ -210,8 +211,8 @@ def _leaf_gradient(
     """Add what a face with z >= 0 contributes to E e u_j to `slope`; return its contribution to E e.
 
     e is u_target - z, or -z for `target` < 0, with z = b + g.u; `middle` is the mean of z on the face, whose
-    weights are in column `face` of `work`, with the rows of `pattern_gradient`, and whose u_j are 0, 1 or
-    free (2) by `digit`.
+    u_j are 0, 1 or free (2) by `digit`. Column `face` of `work` has the weights of means over it: row 0 of
+    E e u_j, row 1 of E 1 u_j, then of E e and of E 1, k + 1 rows each, one for each j and one for E e itself.
     """
     k = g.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]

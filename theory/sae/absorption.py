@@ -16,7 +16,7 @@ __all__ = [
 
 
 def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float:
-    r"""Return error and l1 penalty of the true dictionary of two binary features, with the best activations.
+    r"""Return the l1 objective of the true dictionary of two binary features, with the best activations.
 
     Each feature that is on costs :math:`\lambda - \lambda^2/4`.
 
@@ -33,7 +33,7 @@ def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float
     Returns
     -------
     float
-        Squared error and l1 penalty.
+        Expected squared error plus l1 penalty.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
     angle : float
         In radians from the parent's direction, in [pi/4, pi/2).
     objective : float
-        Squared error and l1 penalty.
+        Expected squared error plus l1 penalty.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def tilted_pair(alone: float, both: float, l1: float) -> tuple[float, float]:
     angle : float
         In radians, in [0, pi/4]. Of several minima it is the lowest; at pi/4 both atoms are one.
     objective : float
-        Squared error and l1 penalty.
+        Expected squared error plus l1 penalty.
 
     Examples
     --------

@@ -124,9 +124,10 @@ def _sampled_weights(draw: FloatArray) -> FloatArray:
 
 
 def _best_draw(ratio: FloatArray) -> FloatArray:
-    """Return the draw = p (1 - p)/mu at which log(theta/ratio)/draw is largest; see `_sampled_weights`.
+    """Return the draw = p (1 - p)/mu at which log(theta/ratio)/draw is largest; mu > 0 is the proof's.
 
-    `ratio` is rank(M)/n_features, theta the probability with which the proof draws a feature at this draw.
+    `ratio` is rank(M)/n_features. theta is the probability with which the proof draws a feature at this draw,
+    by `_sampled_weights`.
     """
     rare = math.e * ratio
     draw = np.maximum(-np.log1p(-np.minimum(np.sqrt(ratio), 0.9)) / _RATE, _TURN)
@@ -144,7 +145,8 @@ def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> F
     The chord is the line from loss 0 at z = theta that touches the least loss of an output as a function of
     its share z of the dimensions. It is in units of D, the loss of a dead output, and u is log(theta/z) where
     it touches. `ratio` is the mean of z over the outputs; their mean loss is at least the chord there.
-    `strength` is beta times draw, see `row_logarithm` and `_sampled_weights`.
+    `strength` is beta times draw = p (1 - p)/mu: an output loses D x/(1 + x), x = beta log(theta/z), and
+    theta, the probability with which the proof draws its feature, is a function of the draw.
     """
     mixed = (1.0 - (1.0 + u) * np.exp(-u)) / np.expm1(-u) ** 2
     theta = _sampled_weights(strength * u * u / (np.expm1(u) - u))
@@ -217,7 +219,8 @@ def _merge_similar_rows(rows: FloatArray) -> FloatArray:
 def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tuple[float, float]) -> float:
     """Return the mu > 0 at which the lower bound total(rows, m, mu, family) is largest: a grid's, refined.
 
-    mu is the free number of the proof on the page "A bound for features that differ", `family` its (C, h).
+    mu is the free number of the proof on the page "A bound for features that differ", `family` its constants
+    (C, h). Columns of `rows` are classes of features, with rows p, weight and number; m is n_hidden.
     """
 
     def bound(log_mu: float) -> float:
@@ -241,7 +244,8 @@ def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tupl
 def _dead_share(p: FloatArray, h: float) -> FloatArray:
     """Return D = 1/(h/p + 9/(4 (1 - p))), a lower bound on the loss of an output with diagonal weight <= 0.
 
-    h is a constant of the proof's family of weights.
+    p is the probability that the feature is on, h a constant of the proof on the page "A bound for features
+    that differ".
     """
     return np.asarray(p * (1.0 - p) / (h * (1.0 - p) + 2.25 * p))
 
@@ -249,8 +253,9 @@ def _dead_share(p: FloatArray, h: float) -> FloatArray:
 def row_loss(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> FloatArray:
     """Return D p q/(D + p q) at q = mu/C, a lower bound on the loss of an output with interference q.
 
-    D is `_dead_share` and (C, h) the `family` of step 7 of the proof (the page "A bound for features that
-    differ"), mu > 0 its free number.
+    D, from `_dead_share`, bounds the loss of an output with diagonal weight <= 0, and p is the probability of
+    the feature. This is step 7 of the proof (the page "A bound for features that differ"), `family` its
+    constants (C, h), mu > 0 its free number.
     """
     C, h = family
     dead, push = _dead_share(p, h), p * mu / C
@@ -262,8 +267,10 @@ def row_logarithm(
 ) -> tuple[FloatArray, FloatArray]:
     """Return D and beta = p mu/(C D): an output loses D x/(1 + x) or more, with x = beta log(theta/z).
 
-    D is `_dead_share` and (C, h) the `family` of step 8 of the proof (the page "A bound for features that
-    differ"), mu > 0 its free number; z, from 0 to theta, is the output's share of the n_hidden dimensions.
+    D, from `_dead_share`, bounds the loss of an output with diagonal weight <= 0. This is step 8 of the proof
+    (the page "A bound for features that differ"), `family` its constants (C, h), mu > 0 its free number; z,
+    from 0 to theta, is the output's share of the n_hidden dimensions, theta the probability with which the
+    proof draws its feature, which has the probability p.
     """
     C, h = family
     dead = _dead_share(p, h)
@@ -274,7 +281,7 @@ def _line_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]
     """Return the lower bound on the total loss of classes of features by step 7 of the proof, at this mu.
 
     The proof is on the page "A bound for features that differ". `rows` are p, weight and number of the
-    classes, m is n_hidden, `family` (C, h). It is the least of a knapsack problem.
+    classes, m is n_hidden, `family` the constants (C, h). It is the least of a knapsack problem.
     """
     p, w, counts = rows
     theta, loss = np.minimum(p * (1.0 - p) / mu, 1.0), w * row_loss(p, mu, family)
@@ -288,8 +295,8 @@ def _logarithm_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, f
     """Return the lower bound on the total loss of classes of features by step 8 of the proof, at this mu.
 
     The proof is on the page "A bound for features that differ". `rows` are p, weight and number of the
-    classes, m is n_hidden, `family` (C, h); the Lagrange multiplier lambda of the m dimensions is the best
-    one.
+    classes, m is n_hidden, `family` the constants (C, h); the Lagrange multiplier lambda of the m dimensions
+    is the best one.
     """
     p, w, counts = rows
     theta = _sampled_weights(p * (1.0 - p) / mu)

@@ -229,11 +229,12 @@ Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
 def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
     """Let feature j silence later outputs of its plane: update `work`; return how many groups silence.
 
-    A group silences if one of its features does; `count` is the number of such groups before. `table`, which
-    describes the groups, is that of `_PlaneAssignment`. `work` has three arrays: for each pattern of the
-    groups, whether a silencing feature is on in it; for each group the probability of these patterns, -1 for
-    a group that does not silence, and as last entry the probability that a silencing feature without a group
-    is on; and the indices of the groups that silence.
+    A group silences if one of its features does; `count` is the number of such groups before. `table` has six
+    arrays: of each feature its probability, its group (-1 for none) and its column in the group's patterns;
+    where each group's rows of patterns begin; the patterns; and their probabilities. `work` has three: for
+    each pattern, whether a silencing feature is on in it; for each group the probability of these patterns,
+    -1 for a group that does not silence, and as last entry the probability that a silencing feature without a
+    group is on; and the indices of the groups that silence.
     """
     (p, group, column, rows, patterns, chances), (marked, some_on, silencing) = table, work
     g = group[j]
@@ -256,8 +257,8 @@ def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
 def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
     """Reset `work` of `_let_silence` so that no feature of `plane` silences; return 0, how many groups do.
 
-    `plane` has the indices of its features, `table` describes the groups; both and `work` are those of
-    `_plane_loss`.
+    `plane` has the indices of a plane's features. `table` describes the groups, their patterns and
+    probabilities; its arrays are listed at `_let_silence`, too.
     """
     (_, group, _, rows, _, _), (marked, some_on, _) = table, work
     for j in plane:
@@ -272,8 +273,9 @@ def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
 def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
     """Return the total loss of the features of one plane of a priority code, listed by priority.
 
-    `weight` is each feature's importance times scale², `dropped` its loss if the output is a constant;
-    `table`, which describes the groups, and `work`, which is overwritten, are those of `_let_silence`.
+    `plane` has their indices. `weight` is each feature's importance times scale², `dropped` its loss if the
+    output is a constant. `table` describes the groups, their patterns and probabilities, and `work` is
+    overwritten with what is silenced; the arrays of both are listed at `_let_silence`.
     """
     (p, group, column, rows, patterns, chances), (marked, some_on, silencing) = table, work
     k, total = plane.size, 0.0
@@ -342,8 +344,8 @@ def _total_plane_loss(
     """Return the total loss of all planes; reorder in place those of at most `swapped` features.
 
     `flat` lists the features of all planes, that of plane k from starts[k] on; `weight` is each feature's
-    importance times scale², `dropped` its loss if the output is a constant; `table` describes the groups, as
-    for `_plane_loss`.
+    importance times scale², `dropped` its loss if the output is a constant. `table` describes the groups,
+    their patterns and probabilities; its arrays are listed at `_let_silence`.
     """
     _, _, _, rows, _, chances = table
     work = np.empty(chances.size, np.bool_), np.empty(rows.size), np.empty(rows.size, np.int64)

@@ -174,8 +174,9 @@ class Answer:
     def plot(self, ax: Any = None, **settings: Any) -> Any:
         """Draw the answer on Matplotlib axes, new ones if none are given, and return the axes.
 
-        `settings` are options of the picture, such as ``x`` and ``y``, columns of a table, or ``points`` of
-        your own. An answer without a picture raises a ValueError.
+        `settings` are options of the answer's picture, such as ``x`` and ``y``, the names of the columns of a
+        table to draw, or ``points``, a pair of arrays (x, y) of your own to draw beside it. An answer without
+        a picture raises a ValueError.
         """
         if self._draw is None:
             raise ValueError(f"`result` must have a picture; got one without: {self.lines[0]}")

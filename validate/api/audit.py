@@ -87,8 +87,9 @@ def audit(
         `superposition.validate.audit.ModelAudit`; ``models`` has one such object for each model. Of networks
         with nonlinear hidden neurons those of `superposition.validate.audit.NetworkAudit`, such as the
         ``loss`` and that of the ``naive`` solution. What was not computed is nan. `to_frame` has a row for
-        each feature of each model: p, importance, norm, loss, share saved, and the strongest interference
-        with its origin; ``to_dataset().to_dataframe()`` one for each model.
+        each feature of each model: p, importance, norm of the encoding, loss, the share of its variance that
+        the model saves, and the strongest interference with its origin; ``to_dataset().to_dataframe()`` one
+        for each model.
     """
     loaded = load(model, law, layout=layout, keys=keys)
     taken_for, models = str(loaded), list(loaded.models)

@@ -55,7 +55,7 @@ def geometry(W: Any) -> str:
 def cosines_of_groups(W: FloatArray, law: Features) -> list[str]:
     """Return lines on the cosines between encodings of one group of the law, and between all others.
 
-    Encodings of length 0 have none and are left out.
+    Encodings are the rows of `W` (n_features, n_hidden); those of length 0 have none and are left out.
 
     >>> from superposition.theory.features import exclusive
     >>> law = Features(4, groups=[exclusive([0, 1], 0.1), exclusive([2, 3], 0.1)])

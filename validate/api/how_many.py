@@ -163,8 +163,9 @@ class _Question:
     def row(self, what: str, kind: str, loss_of: LossOfSize) -> KnownSize:
         """Return a row with the size at which a model's loss is just allowed: most features or least neurons.
 
-        `loss_of` is its loss for (n_features, n_hidden); `what` and `kind` name the model and the kind of the
-        number.
+        `loss_of` is its loss per feature for (n_features, n_hidden), `what` the model's name, and `kind` one
+        of "lower bound", "attained", "best known code" and "limit of many features". The row has these, the
+        size, and the loss there.
         """
 
         def loss(n: int, m: int) -> float:

@@ -111,9 +111,10 @@ def loss(
 
 
 def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
-    """Return a dataset of the loss, and over outputs of their losses, errors and `importance`.
+    """Return a dataset of ``loss``, and of each output ``per_feature``, its error and `importance`.
 
-    `losses`, a `Loss`, has the loss (float) and the outputs' losses and errors, without importance.
+    `losses`, a `Loss`, has the loss (float), and per_feature, the outputs' mean squared errors without
+    importance, with their numerical errors, ``per_feature_error``.
     """
     import xarray as xr
 
@@ -128,9 +129,9 @@ def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
 
 
 def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
-    """Return the lines of the answer on ReLU(M x + b); `features` is the law.
+    """Return the answer's lines on ReLU(M x + b): its loss, also relative to answering 0; the worst feature.
 
-    `losses`, a `Loss`, has the model's loss and those of its features.
+    `losses`, a `Loss`, has the model's loss and those of its features; `features` is the law.
     """
     zero = float(np.mean(features.importance * features.second_moment))
     worst = int(np.argmax(features.importance * losses.per_feature))

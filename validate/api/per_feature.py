@@ -25,7 +25,7 @@ _NAMED = 12
 
 
 def has_equal_features(law: Features) -> bool:
-    """Return whether all features have the same law and importance."""
+    """Return whether features are independent and uniform on [0, scale], with one p, scale and importance."""
     return bool(law.has_equal_features and np.all(law.importance == law.importance[0]))
 
 
@@ -97,10 +97,11 @@ def join_names(names: Any) -> str:
 def near_equal(
     minimum: Minimum, law: Features, represented: BoolArray, names: Sequence[Any], deadline: Deadline
 ) -> list[str]:
-    """Return a line for each minimum at most 5 % above the best one that represents other features.
+    """Return a line for each of a search's other minima, at most 5 % above its best, with other features.
 
-    `represented` marks the features that the best minimum represents, `names` are theirs. Up to 4 lines, as
-    far as time until `deadline` allows; none for equal features.
+    A line says by how much such a minimum is above, and which features it represents or drops that the best
+    one does not. `represented`, (n,), marks the features that the best one represents, `names` are those of
+    all n. Up to 4 lines, as far as time until `deadline` allows; none for equal features.
     """
     if has_equal_features(law):  # minima are told apart up to the order of the features
         return []

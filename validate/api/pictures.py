@@ -47,7 +47,10 @@ def axes(ax: Any = None, width: float = _WIDTH) -> Axes:
 
 
 def _plain_log(ax: Axes, *names: str) -> None:
-    """Format the ticks of logarithmic axes, "x" or "y", as plain numbers if they span under two decades."""
+    """Format the ticks of the axes `names`, "x" or "y", as plain numbers if they span under two decades.
+
+    These axes are logarithmic.
+    """
     for name in names:
         axis = getattr(ax, f"{name}axis")
         low, high = sorted(axis.get_view_interval())
@@ -241,7 +244,8 @@ def draw_columns(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None
 def draw_sweep(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None = None) -> Axes:
     """Draw result `y` over axis `x` of a sweep, a line for each point of the other axes; return `ax`.
 
-    Results without a number at each point raise a ValueError.
+    `data` is the sweep's dataset over the axes of its grid. By default `x` is its first axis of numbers, and
+    `y` the loss or else the first result. Results without a number at each point raise a ValueError.
     """
     axes_of = [str(name) for name in data.coords if name in data.dims]
     scalars = [
@@ -333,7 +337,7 @@ _SHORT = {"what no model of this size goes below": "lower bound"}
 def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
     """Write the name of each curve to the right of its end, shifted so that names do not overlap.
 
-    `ends` are (y at the end, name, colour).
+    `ends` has for each curve (y at its end in the units of the data, its name, its colour).
     """
     scale = np.log10 if ax.get_yscale() == "log" else np.asarray
     low, high = scale(ax.get_ylim())

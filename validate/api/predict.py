@@ -169,9 +169,9 @@ def _predicted_rows(
 
 
 def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[PredictedLoss]]:
-    """Return the loss of the best affine model for each of `widths`, numbers of neurons.
+    """Return by width the loss per feature, with importance, of the best affine model, a list of one row.
 
-    Empty for many features.
+    `widths` are numbers of neurons. Empty for many features.
     """
     n = law.n_features
     if n > _AFFINE:
@@ -189,7 +189,9 @@ def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[
     """Return the predicted losses for equal features by width: codes, random codes, trained models.
 
     A code is a block of features on neurons of its own, of which a model has many copies; random codes are
-    the model of Cowsik et al. (2024). Empty if features differ. The codes of one p serve all widths.
+    the model of Cowsik et al. (2024). Losses are per feature, with importance. Empty unless features are
+    independent and uniform on [0, scale], with one p in [1e-6, 1), scale and importance. The codes of one p
+    serve all widths.
     """
     p, n = float(law.p[0]), law.n_features
     if not widths or not has_equal_features(law) or not 1e-6 <= p < 1.0:
@@ -274,10 +276,11 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
 
 
 def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the losses on m neurons of priority codes, and of two limits where features differ.
+    """Return the losses on m neurons of priority codes, and of two limits if features differ.
 
-    The limits are for independent features: the best split of the neurons, and random directions. Empty
-    unless values are uniform.
+    In priority codes encodings have very different lengths. The limits are for independent features: the
+    best split of the neurons into shares of the features (many on), and encodings of random directions (few
+    on). Empty unless values are uniform, or if exactly k features are on.
     """
     if not law.values.uniform or law.exactly is not None:
         return []
@@ -295,7 +298,10 @@ def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
 
 
 def _solved_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the losses of the best stored models (`experiments.atlas`) of this law on m neurons."""
+    """Return the losses per feature of the best stored models of this law on m neurons, tied and free.
+
+    They are entries of the atlas (`experiments.atlas`), with importance in the loss.
+    """
     rows = []
     for tied in (True, False):
         for solution in best_known(law.n_features, m, law, tied):

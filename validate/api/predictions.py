@@ -97,8 +97,9 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
 def _predict_rug(p: Any, ratio: Any) -> Columns:
     """Return the optimum of the Persian rug, the random-code model of Cowsik et al. (2024), as columns.
 
-    They are "sigma", "a", "b" (interference, scale, bias) and "loss" per feature. Beside it are the loss of
-    the best affine model and the limits for small `ratio` (n_hidden / n_features) and small p.
+    They are "sigma", "a", "b" (interference, scale, bias) and "loss" per feature. Beside it are the losses
+    "linear_loss" of the best affine model, and in the limits of small `ratio` = n_hidden / n_features
+    ("zero_ratio_loss") and of small p ("asymptotic_loss").
     """
     best, rug = solvers.rug.optimum(p, ratio), theory.rug
     return {
@@ -128,6 +129,8 @@ def _predict_decoders(p: Any, ratio: Any) -> Columns:
 def _predict_sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
     """Return nonzeros and l1 norm of one encoding after gradient flow with an l1 penalty, as columns.
 
+    They are the means over runs "nonzeros" and "l1_norm", their standard deviations "nonzeros_std" and
+    "l1_norm_std", and "relative_variance", that of the nonzero sizes of weights over their squared mean.
     `t` is the flow's time, `lam` the strength of the penalty; first weights have s.d. scale/sqrt(n_hidden).
     """
     points = zip(t, lam.tolist(), n_hidden.tolist(), scale.tolist(), strict=True)
@@ -139,7 +142,9 @@ def _predict_sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Colu
 def _predict_collisions(n_features: Any, n_hidden: Any) -> Columns:
     """Return expected numbers of collisions and of polysemantic neurons, as columns.
 
-    A collision is a pair of features with their largest first weights on one neuron (Lecomte et al. 2024).
+    "collisions" are pairs of features with their largest first weights on one neuron (Lecomte et al. 2024),
+    "polysemantic" the neurons that hold two features of opposite signs, and "quoted" the same by the
+    source's n^2/(4 m). n_features and n_hidden are arrays of sizes n and m, one for each row.
     """
     collisions = theory.collisions
     return {
@@ -213,9 +218,10 @@ def _predict_codes(p: Any, ratio: Any) -> Columns:
 def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Columns:
     """Return losses per feature of models for features whose frequencies fall as i^-alpha, as columns.
 
-    Columns are, among others, tied models of random directions, the best split of the neurons, mixtures of
-    codes, priority codes and a lower bound, and the numbers of features that the split keeps and drops.
-    `number_on` is the mean number of features that are on.
+    Models are "tied" (random directions), the best "split" of the neurons, with "gap", how far it may be
+    above the least, mixtures of codes ("envelope") and codes of encodings of very different lengths
+    ("priority"). Beside them are a "lower_bound", the limit of "weak_interference", and the numbers of
+    features that the split has "kept" and "dropped". `number_on` is the mean number of features that are on.
     """
     solver, unequal = solvers.unequal, theory.unequal
     columns: dict[str, list[float]] = {}
@@ -241,9 +247,10 @@ def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any)
 
 
 def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
-    """Return losses per feature of the best linear models, with and without bias, as columns.
+    """Return losses per feature of the best linear models with bias, "loss", and without, "unbiased_loss".
 
-    Beside them are the two distinct eigenvalues of the features' second moments, "first" and "others".
+    Beside these columns are the two distinct eigenvalues of the second moments E x_i x_j of n_features
+    uniform features: "first", the largest, and "others".
     """
     import numpy as np
 
@@ -264,8 +271,9 @@ def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
 def _predict_computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     r"""Return losses per feature of networks that compute ReLU(x) or \|x\| on few neurons, as columns.
 
-    They are those of naive networks (one or two neurons for each feature that is computed), of networks
-    without output bias, and a lower bound; columns "abs_..." are for \|x\|, the others for ReLU(x).
+    For ReLU(x) they are a "lower_bound"; "naive", one neuron for each feature that is computed; and without
+    output bias "unbiased_naive" and the best known, "unbiased". For \|x\| they are "abs_lower_bound",
+    "abs_naive" (one or two neurons a feature) and "abs_fan", the best known to leading order in small p.
     """
     import numpy as np
 

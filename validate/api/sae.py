@@ -56,8 +56,8 @@ def sae(
     prefixes : sequence of int, optional
         For each number k, the squared error with the first k latents alone is added (Matryoshka).
     tol : float, optional
-        Error to aim at for the squared error of many features: what each pair of latents may be off by, in
-        units of their sizes; with few features the squared error is exact.
+        Error to aim at for the squared error of many features: what the mean product of each pair of latents
+        may be off by, in units of their sizes; with few features the squared error is exact.
 
     Returns
     -------
@@ -131,7 +131,8 @@ def _exact_or_sampled(
 
     Samples are needed also for a law of groups at which exact ones take more than a minute. `dictionary`
     has the features' directions as columns; `target` is a matrix T, if outputs should be T x instead; for
-    each k of `prefixes` the error with the first k latents alone is added; `tol` is the error to aim at.
+    each k of `prefixes` the error with the first k latents alone is added. `tol` is what the mean product of
+    each pair of latents may be off by, in units of their sizes.
     """
     number("tol", tol, 0.0, 1.0, brackets="()")
     limit = GROUP_SECONDS if isinstance(law, Features) and law.groups else np.inf
@@ -193,7 +194,7 @@ def _absorption_lines(measures: Autoencoder) -> list[str]:
 def draw_f1(data: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
     """Draw the (latent, feature) matrix `what`: "f1", "fires", "precision", "recall" or "cosines".
 
-    Return `ax`.
+    `data` is the dataset of an answer of `sae`. Return `ax`.
     """
     values = data[what].values
     low = -1.0 if what == "cosines" else 0.0

@@ -151,7 +151,10 @@ def _numbers(value: Any) -> dict[str, Any]:
 
 
 def _table_lines(data: xr.Dataset, grid: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a table of up to 6 scalars at the first 12 points of `grid`, cut to 80 columns."""
+    """Return the lines of a table of up to 6 scalars at the first 12 points of `grid`, cut to 80 columns.
+
+    `data` is the sweep's dataset, whose scalars are variables over axes of the grid alone.
+    """
     scalars = [str(name) for name, variable in data.data_vars.items() if set(variable.dims) <= set(grid)]
     scalars = [name for name in scalars if not name.startswith("point_")][:6]
     if not scalars:

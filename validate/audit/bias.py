@@ -37,9 +37,9 @@ def loss_within(
 ) -> Loss:
     """Return the exact loss of a model, with fewer digits if time is short, or else its loss by samples.
 
-    `tol` is the error to aim at, in units of E x_i^2. Sampling takes as few samples as `sampled_loss` can, or
-    with `sample_on` as many as the `deadline` allows. A `law` of values for which no exact loss is known
-    raises a ValueError, or with `sample_on` is sampled too.
+    `tol` is the error to aim at, in units of E x_i^2. Sampling takes twenty thousand samples (fewer of many
+    features), or with `sample_on` as many as the `deadline` allows. A `law` of values for which no exact loss
+    is known raises a ValueError, or with `sample_on` is sampled too.
     """
     M = np.ascontiguousarray(model.W_out @ model.W_in)
     problem, loss = LossProblem.of(M, model.b, law), None

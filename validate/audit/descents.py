@@ -63,7 +63,8 @@ def descents(
 def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Features) -> IntArray:
     """Return the indices of outputs that are 0 for every input, also after small changes of weights.
 
-    W_out, W_in and b are the model's weights.
+    W_out, W_in and b are the model's weights. Outputs whose feature has no importance, or is constant, are
+    left out.
 
     >>> dead_outputs(np.zeros((2, 1)), np.zeros((1, 2)), np.array([1e-9, -0.1]), Features(2, 0.1))
     array([1])

@@ -96,7 +96,10 @@ def shares_saved(per_feature: FloatArray, law: Features) -> FloatArray:
 
 
 def _loss_with_hidden_relu(model: Weights, law: Features) -> float:
-    """Return the loss, by samples, of a model with ReLUs added to its hidden neurons."""
+    """Return the loss, by samples, of a model with ReLUs added to its hidden neurons.
+
+    It is the mean over features of importance times squared error.
+    """
     x = law.sample(_SAMPLES, np.random.default_rng(0))
     y = Model(model.W_in, hidden="relu", W_out=model.W_out, b=model.b)(x)
     return float(np.mean((x - y) ** 2 @ law.importance) / law.n_features)
@@ -248,7 +251,8 @@ def _check_models(k: int, model: Weights) -> Weights:
 def read(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tuple[str, list[Weights]]:
     """Return (layout name, toy models) of `model`, which is a module, state dict, file or `Weights`.
 
-    `layout` and `keys` say how to read arrays, as for `audit`; None leaves it to their names.
+    `layout` is the name of a layout of public code, `keys` maps "W_in", "W_out" and "b" to names of arrays;
+    with None for both, the arrays' names and shapes tell.
     """
     models = [model] if isinstance(model, Weights) else model
     if isinstance(models, Sequence) and models and all(isinstance(weights, Weights) for weights in models):

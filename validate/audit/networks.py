@@ -341,8 +341,9 @@ def audit_networks(
 def _lower_bound(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
     """Return a lower bound of the loss of networks of the size of `model`; nan if none is known.
 
-    `goal`, the target, is (A, name of f) or (A, name of f, B) for targets A f(x) + B x. A bound is known for
-    linear outputs and a diagonal A of positive entries.
+    The loss is the mean over outputs of importance times squared error. `goal`, the target, is (A, name of
+    f) or (A, name of f, B) for targets A f(x) + B x. A bound is known for linear outputs and a diagonal A of
+    positive entries.
     """
     A, name, B = (*goal, None)[:3]
     if model.output != "identity" or A.shape[0] != A.shape[1]:
@@ -470,9 +471,9 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
     """Return the loss of `model` by samples until the deadline, with four standard errors as its error.
 
     The part of the loss from inputs with at most one active feature is exact if `_loss_with_few_on` returns
-    it, else the part without active features; samples then have more. Dependent features are sampled from
-    their law as it is. `goal` has the targets A f(x) + B x as (A, name of f) or (A, name of f, B); with A
-    None they are f(x).
+    it, and samples then have two or more; else the part without active features is exact. Dependent features
+    are sampled from their law as it is. `goal` has the targets A f(x) + B x as (A, name of f) or (A, name of
+    f, B); with A None they are f(x).
     """
     rng = np.random.default_rng(0)
     importance = importance_of(Law(law), model.n_outputs)

@@ -317,8 +317,9 @@ def _advice_if_frozen(records: Sequence[TrainingRecord]) -> str:
 def _advice_if_other_loss(records: Sequence[TrainingRecord], law: Features) -> str:
     """Return a sentence if the loop's loss differs from the exact one, with ratio and likely causes, or "".
 
-    The test is Student's t of the ratios in the last `records`. It allows for the change of the loss in a
-    step, as a loop's loss is mostly that before the step, and for the error of the exact loss.
+    The test is Student's t of the loop's loss over the exact one in the last `records`. It allows for the
+    change of the loss in a step, as a loop's loss is mostly that before the step, and for the error of the
+    exact loss.
     """
     used = [
         record for record in records[-_RECENT_RECORDS:] if record.train_loss > 0.0 and record["loss"] > 0.0

@@ -138,7 +138,10 @@ def draw_interference(ax: Axes, W_out: npt.ArrayLike, W_in: npt.ArrayLike, **col
 
 @as_annotated
 def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
-    """Make the horizontal axis logarithmic, with ticks at `points` only; its default label is n_features."""
+    """Make the horizontal axis logarithmic, with ticks at `points` only.
+
+    `settings` are those of `Axes.set`; without an ``xlabel`` the axis is labelled n_features.
+    """
     ticks = np.unique(points)
     ax.set(**{"xscale": "log", "xlabel": "n_features", **settings})
     ax.set_xticks(ticks, [f"{x:g}" for x in ticks])

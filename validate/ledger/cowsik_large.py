@@ -114,7 +114,7 @@ def _by_ratio_and_size(ds: xr.Dataset, name: str) -> xr.DataArray:
 
 
 def _mean_over_seeds(at: xr.DataArray, ratio: float, n: int) -> Estimate:
-    """Return the mean over seeds of a statistic (of `_by_ratio_and_size`) at one ratio and size."""
+    """Return the mean over seeds of `at`, a statistic by ratio, size n and seed, at one ratio and size."""
     return _FRESH.of(mean, at.sel(ratio=ratio, n_features=n).dropna("seed").values)
 
 

@@ -441,9 +441,10 @@ def _limiting_gain(log_inverse_p: float) -> float:
 
 
 def _jumprelu_gap(tau: float, sigma: float) -> float:
-    """Return |numerical integral / `jumprelu_loss` - 1| for a feature u that is on, at threshold tau sigma.
+    """Return |numerical integral / closed form - 1| of the loss of JumpReLU, for a feature that is on.
 
-    The integral of the squared error is over u and y = u + noise of s.d. sigma.
+    The loss is E (u - JumpReLU(y))^2, u uniform on [0, 1], y = u + noise of s.d. sigma, the threshold tau
+    sigma; the closed form is `theory.decoders.jumprelu_loss`.
     """
 
     def error(y: float, u: float) -> float:

@@ -159,7 +159,7 @@ class _Models:
         )
 
     def factors(self, statistic: str) -> str:
-        """Return text: for each ratio the factor of a variable from the smallest to the largest size."""
+        """Return text: the factors of `statistic`, a variable, from smallest to largest size, by ratio."""
         return _join(self.change(statistic, STOP, GROWN), ".2g")
 
 

@@ -228,7 +228,10 @@ def _spread_pair(larger: float, smaller: float, parts: int) -> FloatArray:
 
 
 def _neuron_owner(W: npt.ArrayLike, lam: float) -> int:
-    """Return which of two encodings W keeps neuron 0 after gradient flow with l1 strength lam; -1 if none."""
+    """Return which of two encodings W (2, m) keeps neuron 0 after the flow with l1 strength lam, or -1.
+
+    It is the index, 0 or 1, of the encoding that ends on the neuron; -1 if none does.
+    """
     neuron, _ = solvers.owners(solvers.flow(W, lam, 8 / lam, tol=1e-4).W)
     return int(np.flatnonzero(neuron == 0)[0]) if np.any(neuron == 0) else -1
 

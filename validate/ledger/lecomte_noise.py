@@ -45,8 +45,8 @@ STEEP = (0.08, 0.09, 0.1)  # noise where growth is seen and not saturated after 
 def _symbols() -> tuple[Any, ...]:
     """Return the SymPy symbols of an encoding W and noise of moments mu2, mu4.
 
-    They are eta (learning rate), u = W.xi, R = |xi|^2, m (neurons), p2 and p4 (sums of W_k^2 and W_k^4), mu2,
-    mu4.
+    In this order: eta (learning rate), u = W.xi, R = |xi|^2, m (neurons), p2 and p4 (sums of W_k^2 and
+    W_k^4), mu2, mu4.
     """
     symbols: tuple[Any, ...] = sp.symbols("eta u R m p2 p4 mu2 mu4")
     return symbols
@@ -66,10 +66,10 @@ def next_step_error() -> Any:
 
 
 def next_step_loss(w: FloatArray, name: str, std: float, rate: float) -> float:
-    """Return the expected loss of an encoding w after one step under noise, without interference.
+    """Return E (|w'|^2 - 1 + w'.xi)^2, the loss of an encoding after a step under noise from w to w'.
 
-    The noise is `name`, such as "bipolar" or "normal", of standard deviation `std`; the learning rate is
-    `rate`.
+    There is no interference, and xi is new noise. The noise is `name`, such as "bipolar" or "normal", of
+    standard deviation `std`; the learning rate is `rate`.
     """
     mu, derived_loss = noise.noise_moments(name, std), noise.derive_next_step_loss()
     at = {f"p{k}": float(np.sum(w**k)) for k in (2, 4, 6)} | {"eta": rate, "m": float(w.size)}
@@ -408,9 +408,10 @@ def random_simplexes(n: int, m: int, count: int, rng: np.random.Generator) -> li
 
 
 def shape_rate(W: FloatArray, std: float) -> float:
-    """Return the exact growth rate of the mean |W|_4^4/|W|_2^4 of unit encodings under gradient descent.
+    """Return the exact rate of the mean |W_i|_4^4/|W_i|_2^4 of unit encodings W (n, m) under gradient flow.
 
-    The loss is averaged over bipolar noise of standard deviation `std`.
+    Time is learning rate times steps. The loss is a sum over one-hot inputs e_i of E |ReLU(W (W' e_i +
+    noise)) - e_i|^2, averaged over bipolar noise of standard deviation `std`.
     """
     slope = noise.noise_averaged_gradient(W, "bipolar", std)
     outward = W**3 - np.sum(W**4, axis=1, keepdims=True) * W

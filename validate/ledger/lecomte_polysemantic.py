@@ -165,7 +165,11 @@ def check_l19(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 def _rotated_inputs() -> list[Finding]:
-    """Return the findings that flow and gradient for rotated inputs are those for basis vectors, rotated."""
+    """Return the findings that flow and gradient for rotated inputs are those for basis vectors, rotated.
+
+    The flow is that of separate encoder and decoder weights under an l1 term; the gradient is that of the
+    loss of the encoder. Inputs are the rows of an orthogonal matrix, the identity for basis vectors.
+    """
     rng = np.random.default_rng(20)
     A, D = rng.normal(scale=0.4, size=(2, 5, 7))
     Q = np.linalg.qr(rng.normal(size=(5, 5)))[0]

@@ -65,7 +65,7 @@ def check_p1(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 def _describe_place(ds: xr.Dataset) -> str:
-    """Return p and ratio of the first law (`case`) of a dataset as text."""
+    """Return p and ratio of the first law (`case`) of `ds`, of `run_blocks`, as text."""
     return f"p = {float(ds['p'][0]):g}, ratio {float(ds['ratio'][0]):g}"
 
 
@@ -80,7 +80,7 @@ def _priority_over_blocks(ds: xr.Dataset) -> FloatArray:
 
 
 def _synchronous_cases(ds: xr.Dataset) -> xr.Dataset:
-    """Return the part of a dataset with the laws (`case`) whose pairs of features are on together."""
+    """Return the part of `ds`, a dataset with laws (`case`), whose pairs of features are on together."""
     return ds.isel(case=ds["kind"].values == "synchronous")
 
 
@@ -181,7 +181,7 @@ def check_p3(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 def _describe_case(ds: xr.Dataset, i: int) -> str:
-    """Return the i-th law (`case`) as text: kind and strength of dependence in its pairs, p and ratio."""
+    """Return the i-th law (`case`) of `ds` as text: kind and strength of its pairs' dependence, p, ratio."""
     at = ds.isel(case=i)
     of = f"{at['kind'].values} pairs of strength {float(at['strength']):g}"
     return f"{of} at p = {float(at['p']):g} and ratio {float(at['ratio']):g}"

@@ -195,7 +195,11 @@ def summarise_shapes(arrays: Mapping[str, Any], width: int = 80) -> str:
 
 
 def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the settings beside a checkpoint's weights, merged; "cfg" overrides the others. {} if none."""
+    """Return the settings beside a checkpoint's weights by name, merged; {} if there are none.
+
+    They are the entries of "cfg", "config", "hyper_parameters", "hparams" and "args", beside the weights or
+    in the mapping around them; those of "cfg" override the others.
+    """
     settings: dict[str, Any] = {}
     for name in reversed(_SETTINGS):
         if isinstance(entries.get(name), Mapping):

@@ -131,7 +131,8 @@ def autoencoder_by_keys(
 def _latent_scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> FloatArray:
     """Return the factors (latents,) that multiply the latents before the decoder; ones if none are stored.
 
-    Fine-tuning stores such factors. Others than 1 raise a ValueError if `settings` do not mention them.
+    `arrays` has SAELens' names, under which fine-tuning stores such factors. Others than 1 raise a ValueError
+    if `settings` do not mention them.
     """
     scale_names = [name for name in _SCALES if name in arrays]
     scales = (

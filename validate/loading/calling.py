@@ -238,7 +238,7 @@ class Answers:
         return self.outputs_by_form[key]
 
     def factor(self, model: StackedModel, rows: int | None = None) -> float | None:
-        """Return the factor > 0 by which a model's outputs give the module's, or None if there is none.
+        """Return the factor > 0 times which a model's outputs are the module's, or None if there is none.
 
         They are compared at random inputs and at kinks of the model; with `rows` only at the first `rows`
         random inputs.
@@ -339,12 +339,12 @@ def allowed_share(model: StackedModel, unit_roundoff: float) -> float:
 def _common_factor(
     model: StackedModel, x: FloatArray, answers: FloatArray, unit_roundoff: float, factor: float | None = None
 ) -> float | None:
-    """Return the factor > 0 by which a model's outputs at `x` give `answers`; None if there is none.
+    """Return the factor > 0 times which a model's outputs at `x` are `answers`; None if there is none.
 
-    Both have shape (count, instances, outputs). If a `factor` is passed, only this one is checked. Rounding
-    errors are allowed: a sum of k products is off by at most (k + 2) u times the sum of their sizes, where u
-    is `unit_roundoff`; neurons do not amplify the error, as no activation is steeper than 1. Inputs at which
-    a JumpReLU is within this error of its threshold are left out.
+    x is (count, instances, n), `answers` (count, instances, outputs). If a `factor` is passed, only this one
+    is checked. Rounding errors are allowed: a sum of k products is off by at most (k + 2) u times the sum of
+    their sizes, where u is `unit_roundoff`; neurons do not amplify the error, as no activation is steeper
+    than 1. Inputs at which a JumpReLU is within this error of its threshold are left out.
     """
     wanted = outputs(model, x)
     if wanted.shape != answers.shape:

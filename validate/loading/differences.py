@@ -132,8 +132,8 @@ def _matching_variant(
     """Return the phrase of a model's variant with outputs `answer` at `x`, or "" if there is none.
 
     Variants have other activations, take the top k neurons, or normalise inputs; "has a GELU on its outputs"
-    is a phrase. x and `answer` are (count, instances, n or n_outputs). Outputs may differ by `allowed`; with
-    `batches`, the top k of a whole batch are tried too.
+    is a phrase. x and `answer` are (count, instances, n or n_outputs). Outputs may differ by `allowed`
+    (count, instances, 1); with `batches`, the top k of a whole batch are tried too.
     """
     z, n_hidden = preactivation(model, x), model.W_in.shape[0] * model.W_in.shape[1]
 

@@ -113,13 +113,19 @@ def _skip_network(arrays: dict[str, FloatArray]) -> Model:
 
 
 def _embedded_network(arrays: dict[str, FloatArray]) -> Model:
-    """Return the model with the fixed embedding E multiplied into W_in, and its transpose into W_out."""
+    """Return the model W_in E of a fixed embedding E and W_in, with E' W_out as decoder.
+
+    `arrays` has "E", "W_in" and "W_out"; hidden neurons are ReLUs without bias, outputs linear.
+    """
     E = arrays["E"]
     return Model(arrays["W_in"] @ E, hidden="relu", W_out=E.T @ arrays["W_out"], output="identity")
 
 
 def _arena_autoencoder(arrays: dict[str, FloatArray]) -> Model:
-    """Return the autoencoder of ARENA's exercises, which normalises the rows of its decoder at each call."""
+    """Return the autoencoder of ARENA's exercises, which normalises the rows of its decoder at each call.
+
+    `arrays` has "W_enc", "b_enc", "b_dec", and "_W_dec" unless the decoder is the encoder's transpose.
+    """
     W_enc, b_dec = arrays["W_enc"], arrays["b_dec"]
     W_dec = arrays.get("_W_dec", W_enc.T)
     W_dec = W_dec / (np.linalg.norm(W_dec, axis=1, keepdims=True) + _EPS)
@@ -127,7 +133,10 @@ def _arena_autoencoder(arrays: dict[str, FloatArray]) -> Model:
 
 
 def _centred_autoencoder(arrays: dict[str, FloatArray]) -> Model:
-    """Return dictionary_learning's autoencoder: its bias is subtracted from inputs and added to outputs."""
+    """Return dictionary_learning's autoencoder: its bias is subtracted from inputs and added to outputs.
+
+    `arrays` has its names: "encoder.weight", "encoder.bias", "decoder.weight", and "bias".
+    """
     W_enc, b_dec = arrays["encoder.weight"], arrays["bias"]
     b_in = arrays["encoder.bias"] - W_enc @ b_dec
     return Model(W_enc, b_in, "relu", arrays["decoder.weight"], b_dec, "identity")

@@ -280,7 +280,8 @@ def _named(where: str, setting: Any, kinds: Mapping[str, dict[str, Any]]) -> tup
 def _firing_probabilities(setting: Any, n: int, seed: Any) -> FloatArray:
     """Return the probabilities that features fire by `setting`, before a hierarchy, shape (n,).
 
-    `setting` has the name of a generator ("zipfian", "linear", "random", "constant") and its numbers.
+    `setting` has the name of a generator ("zipfian", "linear", "random", "constant") and its numbers; only
+    "random" uses the configuration's `seed`.
     """
     where = "firing_probability"
     kind, options = _named(where, setting, _CHANCES)
@@ -341,7 +342,8 @@ def _correlation_factor(n: int, options: Mapping[str, Any], seed: Any) -> FloatA
 def _generated_roots(n: int, options: Mapping[str, Any], seed: Any) -> tuple[Node, ...]:
     """Return the trees of n features that SAELens builds by `options`, the settings of its hierarchy.
 
-    They grow level by level, and features are numbered in this order.
+    They grow level by level, and features are numbered in this order. Numbers of children, and which parents
+    have exclusive ones, are drawn from the configuration's `seed`.
     """
 
     def whole(key: str, low: int) -> int:

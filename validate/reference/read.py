@@ -63,7 +63,8 @@ def _checksum_of(dataset: str) -> str:
 def _read_verified(dataset: str, checksum: str) -> tuple[xr.Dataset, dict[str, dict[str, Any]]]:
     """Return (dataset, provenance by run) of a stored dataset; ValueError if its file is missing or changed.
 
-    Provenance is a dict, as `facts` returns it; `checksum` is the one that the file must have.
+    Provenance is a dict: experiment, settings, commit, made, machine, libraries and wall_seconds. `checksum`,
+    a SHA-256, is the one that the file must have.
     """
     path = REFERENCE / f"{dataset}.nc"
     if not path.is_file():
@@ -76,8 +77,8 @@ def _read_verified(dataset: str, checksum: str) -> tuple[xr.Dataset, dict[str, d
 def _open_verified(path: Path, checksum: str, *_: int) -> tuple[xr.Dataset, dict[str, dict[str, Any]]]:
     """Return (dataset, provenance by run) of a file; ValueError if its checksum differs.
 
-    Provenance is a dict, as `facts` returns it. Further arguments are its time and size, with which the
-    result is cached.
+    Provenance is a dict: experiment, settings, commit, made, machine, libraries and wall_seconds. Further
+    arguments are the file's time and size, with which the result is cached.
     """
     if digest(path) != checksum:
         raise ValueError(f"`{path.name}` must be the file of {SUMS}, unchanged; got another.")

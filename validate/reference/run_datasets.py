@@ -111,7 +111,8 @@ def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]
 def _rows_first(ds: xr.Dataset, name: str, layout: Mapping[str, Any]) -> _Block | None:
     """Return (other dimensions, values with a single first axis of rows) of a run's variable `name`.
 
-    None if the run, `ds`, lacks the variable. `layout` is from `_layout`.
+    None if the run, `ds`, lacks the variable. `layout`, from `_layout`, has the sizes of the run's dimensions
+    that become rows, and the dimensions of each variable.
     """
     if name not in ds.variables:
         return None
@@ -129,7 +130,8 @@ def _with_facts(
 ) -> xr.Dataset:
     """Return the combined dataset with variables of each run's provenance, and each model's run index.
 
-    `runs` are the datasets by name, `layouts` those of `_layout`.
+    `runs` are the datasets by name. `layouts`, from `_layout`, have for each run what `extract_run` needs to
+    restore it: sizes and dimensions.
     """
     separate = (*FACTS, "run", "title", "stored_file", "stored_date", "stored_device")
     facts = {key: [str(ds.attrs[key]) for ds in runs.values()] for key in FACTS if key != "wall_seconds"}
@@ -173,8 +175,9 @@ def _stack_blocks(
 ) -> _Block:
     """Return (dimensions, values) of the variable `name` in all runs, stacked along the rows.
 
-    `blocks` are from `_rows_first`, `layouts` from `_layout`, one for each run; `sizes` are those of the
-    combined dimensions. Runs without the variable, or with smaller dimensions, are padded with nan or "".
+    For each run `blocks` has its part, (other dimensions, values with a first axis of rows), or None, and
+    `layouts` its sizes and its place along the combined dimensions, whose sizes are `sizes`. Runs without
+    the variable, or with smaller dimensions, are padded with nan or "".
     """
     present = [block for block in blocks if block is not None]
     dims = present[0][0]

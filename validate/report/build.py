@@ -276,7 +276,10 @@ def _processor() -> str:
 
 @as_annotated
 def run_facts(profile: str, seed: int, seconds: float, jobs: int) -> list[tuple[str, str]]:
-    """Return (name, text) pairs of a run's date, profile, seed, wall time, machine and versions."""
+    """Return (name, text) pairs of a run's date, profile, seed, wall time, machine and versions.
+
+    The wall time is `seconds`, on `jobs` processes.
+    """
     return [
         ("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("profile", profile),

@@ -160,7 +160,10 @@ class Run:
 
     @as_annotated
     def settings(self, profile: str, seed: int, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the settings of the whole run: the profile's, `overrides`, and seeds counted from `seed`."""
+        """Return the settings of the whole run: the profile's, `overrides`, and seeds counted from `seed`.
+
+        `profile` is "quick" or "full"; a run stored in a dataset keeps its own seeds.
+        """
         settings = dict(self.quick if choice("profile", profile, PROFILES) == "quick" else self.full)
         settings |= overrides or {}
         if not self.dataset:
@@ -176,7 +179,8 @@ class Run:
     ) -> list[dict[str, Any]]:
         """Return the settings of each piece, a part of the run that is computed by itself.
 
-        Arguments are those of `settings`. With `overrides` only a run split by a setting has several pieces.
+        `profile` is "quick" or "full", `seed` the number from which seeds count, `overrides` are settings in
+        place of the profile's. With `overrides` only a run split by a setting has several pieces.
         """
         settings = self.settings(profile, seed, overrides)
         if isinstance(self.split_by, str) or not overrides:

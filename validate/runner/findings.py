@@ -283,7 +283,7 @@ def experiment(text: str, value: float, relation: str, limit: Limit, *, origin: 
     """Return the finding of an experiment without statistics, such as a count.
 
     It passes if `value` has this `relation`, "==", "<=", "<", ">=" or ">", to `limit`; `text` describes the
-    value. Here and below `origin` is the dataset, or several, from which it was computed.
+    value, `origin` is the dataset, or several, from which it was computed.
     """
     return Finding("", "experiment", text, float(value), relation, limit, _origin_text(origin))
 

@@ -72,7 +72,8 @@ def run_tasks(
     raised.
 
     `on_done` is called in this process with each finished task, its result and its seconds. If it returns a
-    line, `progress` is called with it and the time left. A `pool` runs the tasks in place of the processes.
+    line, `progress` is called with it and the time left. A `pool`, from `process_pool` or `dask_pool`, runs
+    the tasks in place of these processes.
     """
     jobs = integer("jobs", jobs, 1)
     queue, clock = _Queue(tasks), ProgressClock(tasks, progress)
@@ -115,12 +116,15 @@ class WorkerLost(Exception):
 def dispatch(
     next_task: Callable[[int], Task | None], on_done: Callable[[Task, Any, float], None], pool: Pool
 ) -> None:
-    """Run tasks as they become ready, until there are none; errors are as in `run_tasks`.
+    """Run tasks as they become ready, until there are none.
+
+    If a task raises an error, the running tasks are finished, no more are started, and it is raised. If a
+    process ends abruptly, its tasks are started again, once; the second time an OSError is raised.
 
     As many run at a time as the `pool` allows. `next_task` is called with this number, and returns a task
     that can start, or None. `on_done` is called in this process with each finished task, its result and its
-    seconds; it may make other tasks ready. The `pool` is `inline_executor`, or one of `process_pool` or
-    `dask_pool`.
+    seconds; it may make other tasks ready. The `pool` is a function whose context gives an executor and its
+    size, as `inline_executor` (this process), or one from `process_pool` or `dask_pool`.
     """
     interrupted: list[Task] = []
     restarted: set[str] = set()

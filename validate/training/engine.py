@@ -101,7 +101,7 @@ def check_precision(torch: Any, precision: str, device: Any) -> None:
 
 
 def provenance(torch: Any, device: Any, began: float) -> dict[str, str | float]:
-    """Return device name, torch version and seconds since `began`, as attributes of a dataset.
+    """Return device_name, torch_version and wall_time_seconds since `began`, as attributes of a dataset.
 
     `began` is a value of ``time.perf_counter``.
     """
@@ -255,8 +255,9 @@ def tensor_cores(torch: Any, precision: str, device: Any) -> Iterator[None]:
 def _reconstruct(multiply: Callable[..., None], views: Sequence[Any], x: Any, z: Any, y: Any) -> None:
     """Write W_in x into `z` and ReLU(W_out z + b) into `y`, for x (models, batch, features).
 
-    z is (models, batch, n_hidden), y has the shape of x. `multiply` is from `multiplier`, `views` are the
-    stacked parameters, of `_parameter_views`.
+    z is (models, batch, n_hidden), y has the shape of x. `multiply`, from `multiplier`, is the product of
+    stacked matrices, written into its first argument. `views` are the parameters, stacked along a first axis
+    of models: W_in transposed, W_out unless tied, b.
     """
     encoder, decoder, bias = views[0], views[-2], views[-1]
     multiply(z, x, encoder)
@@ -265,17 +266,17 @@ def _reconstruct(multiply: Callable[..., None], views: Sequence[Any], x: Any, z:
 
 
 def _importance_weights(law: Law, like: Any) -> Any:
-    """Return the importances of features as a tensor of the type and device of `like`; None if all are 1."""
+    """Return the importances (features,) as a tensor of the type and device of `like`; None if all are 1."""
     if not isinstance(law, Features) or np.all(law.importance == 1.0):
         return None
     return like.new_tensor(law.importance)
 
 
 def _decay_rows(weights: Sequence[Any], strength: float, rates: Any) -> None:
-    """Decay the rows of stacked weights by strength times the models' learning rates, in place.
+    """Multiply stacked weights by 1 less strength times the models' learning rates, in place.
 
     `weights` are tensors (models, n_features, n_hidden), `rates` is one of (models,). If `strength` is
-    negative, the lengths of rows decay towards 1 instead.
+    negative, the distances of the lengths of rows from 1 are multiplied by 1 less its size times the rates.
     """
     for rows in weights:
         by = abs(strength) * rates[:, None, None]
@@ -320,8 +321,8 @@ class _Stack:
     def step(self) -> None:
         """Draw a batch for each model and take one step of Adam.
 
-        Beforehand `run_block` writes into the tensor `now` the two factors that correct Adam's moments, and
-        the models' learning rates.
+        The caller first writes into the attribute `now`, a tensor (2 + models,), the two factors that correct
+        Adam's moments at this step, and the models' learning rates.
         """
         torch, x, y, z, error, slopes = self.torch, self.x, self.y, self.z, self.error, self.slopes
         for draw, rows, generator in zip(self.draws, x, self.generators, strict=True):
@@ -404,8 +405,8 @@ def run_block(
     """Train models of equal shape, step count, importances and device in place; return the batch losses.
 
     `rates` are learning rates (batches, models); each batch has `batch_size` samples. Losses have the shape
-    of `rates`; they are per feature, and taken before the step. With `cuda_graph`, steps after the first
-    repeat a CUDA graph.
+    of `rates`; they are per feature, and taken before the step. `precision`, "float32", "tf32" or "bf16", is
+    that of the factors of products. With `cuda_graph`, steps after the first repeat a CUDA graph.
     """
     first = models[0]
     device = first.parameters.device

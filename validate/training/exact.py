@@ -17,7 +17,8 @@ from .engine import load_torch
 def _autograd_function() -> Any:
     """Return the torch.autograd.Function (M, b, laws, tol) -> losses (instances,) of stacked ReLU(M x + b).
 
-    M (instances, n, n) and b (instances, n) are tensors; there is a law for each instance.
+    M (instances, n, n) and b (instances, n) are tensors of float64 on the CPU; there is a law for each
+    instance. Losses are exact, per feature with importance; `tol` is their error in units of E x_i^2.
     """
     torch = load_torch()
 

@@ -22,8 +22,9 @@ _ORDER = ("W_in", "b_in", "W_out", "b", "thresholds")
 def _autograd_function() -> Any:
     """Return the torch.autograd.Function (evaluator, target, *tensors) -> scalar loss.
 
-    The evaluator is one of `solvers.loss`, `target` what the outputs should be, as for `network_loss`. The
-    tensors are W_in, b_in, W_out, b and, of a JumpReLU, thresholds.
+    The evaluator is one of `solvers.loss`, which returns a network's exact loss at a law, mean over outputs
+    of importance times squared error. `target` is what the outputs should be, a name such as "relu", or
+    arrays. The tensors are W_in, b_in, W_out, b and, of a JumpReLU, thresholds.
     """
     torch = load_torch()
 

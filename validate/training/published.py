@@ -57,7 +57,9 @@ def run_published(
 ) -> xr.Dataset:
     """Train models of one shape as the public code does; return losses and weight statistics.
 
-    A constant rate of 3e-3/sqrt(n_features), and epochs of 30 batches of 1024 samples.
+    The code is that of Cowsik et al. (2024). It has a constant rate of 3e-3/sqrt(n_features), epochs of 30
+    batches of 1024 samples, and ends once the mean loss of 200 batches is no longer below that of the 200
+    before. Inputs are uniform on [0, 1] with probability p, else 0; losses are per feature.
 
     Parameters
     ----------
@@ -67,7 +69,8 @@ def run_published(
     seeds : array_like of int
         Seeds of the models.
     init : {"linear", "aligned", "normal"}
-        First weights, see `train`; the public code has "linear".
+        First weights: uniform on ±1/sqrt(fan_in), which the public code has; encodings on the unit sphere;
+        or Gaussian. See `train`.
     most_epochs : int
         Number of epochs after which training always ends.
     evaluation_samples : int
@@ -84,8 +87,8 @@ def run_published(
     xarray.Dataset
         That of `train` (status, steps, loss and weight statistics of each model), without variables of single
         features, and with the only end "stopping rule". Of (model): ``text_steps``, after which the rule of
-        the text would have ended the same training, 0 if never; of (model, epoch): ``epoch_losses``, means
-        over epochs, nan after the end.
+        the paper's text (100 batches in place of 200) would have ended the same training, 0 if never; of
+        (model, epoch): ``epoch_losses``, means over epochs, nan after the end.
 
     References
     ----------
@@ -146,8 +149,10 @@ def _train_until_stopped(
 ) -> list[list[float]]:
     """Train models in place until the stopping rule or `epochs` ends each; return their batch losses.
 
-    `batch` is the number of samples in a batch; `torch`, the package, `precision` of the products' factors
-    and `cuda_graph`, whether a step is repeated as a CUDA graph, are as for `engine.run_block`.
+    The losses are a list for each model, per feature. The rule is that of the public code of Cowsik et al.
+    (2024), asked after each epoch (`continues_training`). `batch` is the number of samples in a batch,
+    `precision` that of the products' factors, "float32", "tf32" or "bf16"; with `cuda_graph` a step is
+    repeated as a CUDA graph.
     """
     losses: list[list[float]] = [[] for _ in models]
     with one_thread_each(torch, 1):

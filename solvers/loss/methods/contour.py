@@ -45,10 +45,11 @@ UNIT = 2.0**-53  # rounding
 
 @kernel
 def _contour(u: ComplexArray, c: complex, half: float, left: bool) -> tuple[ComplexArray, ComplexArray]:
-    """Return a path of integration s(u) in the complex plane and its derivative by u.
+    """Return a hyperbola s(u) in the complex plane, the path of integration, and its derivative by u.
 
-    It crosses the real axis at c > 0 and bends to the right, or, if `left`, to the left. `half` is half the
-    width of the strip of u in which the integrand is analytic.
+    u is real. The path crosses the real axis at c > 0 and bends to the right; if `left`, it crosses at c (1 -
+    sin half) and bends to the left. `half` is half the width of the strip of u in which the integrand is
+    analytic.
     """
     if left:
         curve = c * np.sin(1j * u - half)

@@ -252,8 +252,9 @@ def _loss_given_target(left: Sums, right: Sums, tail: Tail, t: float, x: float) 
 def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
     """Return a bound of the change of `_loss_given_target` by merging neighbouring sums of the halves.
 
-    The other features are split into a left and a right half; the pre-activation is a sum over each, plus t.
-    It is summed over the pairs of a left and a right sum near the kink. y is t plus the left sums.
+    That is E (x - ReLU(y + r))^2 for the target's value x, over the sums y, those of the `left` half of the
+    other features plus t (bias and term of the target's group), and r of the `right` half. The bound is a sum
+    over the pairs for which y + r is near the kink.
     """
     reach = left.radius + right.radius
     if reach == 0.0:
@@ -430,7 +431,10 @@ def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) 
 
 
 def _output_derivatives(task: HalvedOutput, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
-    """Return the derivatives of the loss of `task` by its row, by b, and their error, from its `pairs`."""
+    """Return (derivatives (n,) of the loss of the output `task` by its row, by b, bound of their errors).
+
+    `pairs` are the target's states with the laws of the sums of both halves, as `_pairs` returns them.
+    """
     row, b, target_unit, _, halves, reach, _ = task
     by_row, by_b, size, tie, longest = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1
     for (values, x, chance, _), sums, tails in pairs:

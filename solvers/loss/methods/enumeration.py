@@ -84,9 +84,9 @@ def _loss_of_uniform_pattern(
     """Return the mean loss over values sign_j u_j, u_j uniform on [0, 1], and its derivative by b.
 
     `g` has the weights of the features that are on, `sign` 1 or -1 for each, and `target` is the position of
-    the target among them, or -1. Derivatives by g are written to `slope`; `works` are the scratch arrays of
-    `pattern_loss` and `pattern_gradient`. For a target -u the mean is E (u + R)^2 = 2 E u^2 + 2 E R^2 - E (u
-    - R)^2, R being the output.
+    the target among them, or -1 if it is off. Derivatives by g are written to `slope`. For k features on,
+    `works` are zeroed scratch arrays of at least (3, 3^k) and (2 k + 4, 3^k). For a target -u the mean is E
+    (u + R)^2 = 2 E u^2 + 2 E R^2 - E (u - R)^2, R being the output.
     """
     signed = g * sign
     if target < 0 or sign[target] > 0.0:
@@ -120,10 +120,10 @@ def _sum_over_patterns(
 ) -> tuple[float, float, float, float]:
     """Return (loss, derivative by b, size of the loss, size of the derivatives) of one output.
 
-    The output is ReLU(row . x + b), its target feature i. These are sums over all patterns of on and off,
-    whose probabilities are `weights`. Rounding errors are in units of the sizes. The derivatives by the row
-    are written to `by`. `sides` is 0 for values that are 1, 1 for uniform ones on [0, 1], 2 for those on [-1,
-    1].
+    The output is ReLU(row . x + b), its target feature i. These are sums over all patterns q of on and off,
+    with the probabilities weights[q], where bit j of q says whether feature j is on. Rounding errors are in
+    units of the sizes. The derivatives by the row are written to `by`. `sides` is 0 for values that are 1, 1
+    for uniform ones on [0, 1], 2 for those on [-1, 1].
     """
     n = row.size
     on = np.empty(n, np.int64)
@@ -173,8 +173,8 @@ def rows_by_patterns(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return losses, their errors, derivatives by rows and biases, and their errors, as in `Outputs`.
 
-    Output k is ReLU(M_k . x + b_k) and its target feature features[k]; `weights` are the probabilities of all
-    patterns, as from `pattern_probabilities`.
+    Output k is ReLU(M_k . x + b_k) and its target feature features[k]; weights[q] is the probability of the
+    pattern q, bit j of which says whether feature j is on. Values are 1, or uniform on [0, 1] or [-1, 1].
     """
     if law.sides < 0:
         raise ValueError("`law` must be of values that are 1, or uniform on [0, 1] or [-1, 1].")

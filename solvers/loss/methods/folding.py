@@ -88,10 +88,10 @@ def _sum_moments(factors: FloatArray, at: int) -> FloatArray:
 def _build_tree(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, int]:
     """Return (tree, number of nodes): pre-activations y, numbers of weights still ahead, and children.
 
-    Weights are `w`, and there are at most `most` nodes. Parents come first. The children are where the next
-    weight's feature is off, where its value is 1, and where it is `edge`, the least one; if that is 0, the
-    first and the last are the same. Node 1 is the root. Node 0 stands for all y that cannot become positive.
-    A leaf's children are -1.
+    Node 1 is the root, with y = b and all weights `w` ahead; a child has one less, the last, which is added
+    to y times its feature's value. There are at most `most` nodes, parents first. The children are where that
+    feature is off, where its value is 1, and where it is `edge`, the least one; if that is 0, the first and
+    the last are the same. Node 0 stands for all y that cannot become positive. A leaf's children are -1.
     """
     n = w.size
     low, high = np.zeros(n + 1), np.zeros(n + 1)
@@ -130,8 +130,9 @@ def _fold_row(
 ) -> None:
     """Write a node's row of the table T, means of F_k(y) = y_+^k/k!, from its children's rows.
 
-    They are written for k < `orders`. The children are `off`, `top` and `bottom`, `c` is the probability that
-    the folded feature is on, and `width` is (1 - edge) times its weight.
+    They are written for k < `orders`. The children are those where the folded feature is `off`, where its
+    value is 1 (`top`), and where it is `edge`, the least one (`bottom`); `c` is the probability that it is
+    on, and `width` is (1 - edge) times its weight.
     """
     for k in range(orders):
         T[node, k] = (1.0 - c) * T[off, k] + c / width * (T[top, k + 1] - T[bottom, k + 1])
@@ -327,8 +328,9 @@ def _row_loss(
     """Return (E (x_i - R)^2 - E x_i^2, its derivative by b) of the output R = ReLU(row . x + b).
 
     Its target is feature i. Feature j is on with probability chances[j] and then uniform on [edge, 1]. With
-    `slopes` the derivatives by the row are written to `by`. `work` has scratch arrays for the means at the
-    nodes of the output's tree, and for derivatives by these.
+    `slopes` the derivatives by the row are written to `by`. `work` has four scratch arrays with a row for
+    each node of the output's tree: two for means at the nodes; two for derivatives by these, unused without
+    `slopes`.
     """
     n = row.size
     w, sizes, p, at, most = np.empty(n), np.empty(n), np.empty(n), non_literal(0), 0.0
@@ -444,9 +446,11 @@ def terms(law: Law) -> float:
 
 
 def count_nodes(problem: LossProblem) -> float:
-    """Return an estimate of the nodes of a tree for values on [-1, 1], the mean over a problem's outputs.
+    """Return an estimate of the places at which `solve` evaluates means, for values on [-1, 1].
 
-    Pre-activations are taken as normal; a node has children where the weights ahead can reach 0 from it.
+    It is the mean over a problem's outputs. Features are folded one by one, the largest weights first, and
+    each turns a place into three, unless the smaller weights that follow cannot reach the kink from there.
+    The share of places from which they can is that of a normal pre-activation.
     """
     sizes = -np.sort(-np.abs(problem.weights), axis=1)
     ahead = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]

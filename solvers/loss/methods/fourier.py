@@ -300,7 +300,7 @@ ESTIMATE = (
 
 
 def terms(law: Law) -> float:
-    """Return the least cost of an output: the frequencies of a block times the features.
+    """Return the least cost of an output: the `BLOCK` frequencies s that are added at once, times features.
 
     Each feature has a transform E e^(s v) at each frequency s.
     """

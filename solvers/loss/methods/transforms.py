@@ -22,9 +22,11 @@ IntegrateOutput = Callable[..., Any]
 
 
 def pack_units(units: list[IndependentGroup], has_weight: BoolArray, total: int | None) -> OtherFeatures:
-    """Return independent groups as `OtherFeatures`; unless `total` is None, so many of their features are on.
+    """Return the law of n features as `OtherFeatures`, arrays for kernels.
 
-    `has_weight` is a mask of the features with a weight in the output.
+    `units` are its independent groups and single features; unless `total` is None, exactly so many of their
+    features are on. `has_weight` (n,) says which have a weight in the output or neuron: kernels count only
+    these as inputs.
     """
     patterns, active = [0], []
     for unit in units:
@@ -40,10 +42,11 @@ def pack_units(units: list[IndependentGroup], has_weight: BoolArray, total: int 
 def _target_states(
     exactly: int | None, units: list[IndependentGroup], i: int, has_weight: BoolArray
 ) -> Iterator[tuple[float, float, OtherFeatures]]:
-    """Yield (probability, 1 if on or 0, law of the other features) of each state of target i's unit.
+    """Yield (probability, 1 if i is on or 0, law of the other features) of each state of target i's unit.
 
-    `units` are those of the law, in which exactly so many features are on if `exactly` is not None;
-    `has_weight` is a mask of the other features.
+    `units` are the independent groups and single features of the law; a state says which members of a unit
+    are on. Exactly so many features are on in all if `exactly` is not None. `has_weight` says which of the
+    others, in order, have a weight in the output; kernels that take the yielded law count only these.
     """
     (target_unit,) = (unit for unit in units if i in unit.members)
     others = [
@@ -67,9 +70,14 @@ def by_transforms(
 ) -> Outputs:
     """Return the `Outputs` of a problem, each output by the kernel `integrate_output`.
 
-    If features are independent and values have bounds (`bounded`), one call does for an output; otherwise
-    there is one for each state of the target's unit. With few frequencies (`accuracy.max_frequencies`) the
-    error of the loss is estimated by its change with half of them, if that is less than the bound.
+    They are of what the kernel integrates: the loss, or the loss less a term that the caller adds. Its
+    arguments are the output's number, weights m of the others, weight a of its target, bias b, whether (or
+    with what probability) the target is on, law of the others, their probabilities. It returns [loss, by b,
+    by a, …], derivatives by m, and [rounding, what is cut off, an estimate of that, error of the
+    derivatives]. If features are independent and values have bounds (`bounded`), one call does for an output;
+    otherwise there is one for each state of the target's unit. With few frequencies
+    (`accuracy.max_frequencies`) the error of the loss is estimated by its change with half of them, if that
+    is less than the bound.
     """
     law, M, features, b = problem.law, problem.weights, problem.target, problem.biases
     count, n = M.shape

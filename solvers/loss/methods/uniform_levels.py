@@ -158,7 +158,10 @@ def add_uniform_term(v: Four, x: float) -> Four:
 
 @inner
 def moments_of(level: Level, t: float) -> Four:
-    """Return the raw moments 0 to 3 of t + nu, nu the sum of m_j x_j, over a level, a set of patterns."""
+    """Return the raw moments 0 to 3 of t + nu, nu = sum m_j x_j, over a level, a set of on/off patterns.
+
+    These count with their probabilities, so moment 0 is the probability of the level.
+    """
     m, large, p = level
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     for j in range(m.size):
@@ -200,8 +203,8 @@ def sizes_of(polynomial: Four) -> Four:
 def _bound_transform(level: Level, real: float, radius: float) -> float:
     """Return a bound of |E e^(s nu)| over a level's patterns, for Re s = real, |s| >= radius.
 
-    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them; for radius = 0 it is E
-    e^(real nu) itself.
+    A level is a set of on/off patterns (`Level`), which count with their probabilities; nu is sum m_j x_j.
+    For radius = 0 it is E e^(real nu) itself.
     """
     m, large, p = level
     none_on, one_on, more_on = 1.0, 0.0, 0.0
@@ -226,7 +229,7 @@ def _chernoff_period(
     A sum over frequencies 2 pi / P apart adds images of the mean over the `level`, a set of on/off patterns:
     image l is shifted by l P, to the side 1 or -1. It is wrong where tau = start + side nu - l P is positive,
     nu being the interference, by at most sum of growth[k] tau^(k + 1), and tau^k <= (k / (e theta))^k
-    e^(theta tau). P is inf where e^(theta nu) is too large.
+    e^(theta tau). theta > 0 is the parameter of the bound. P is inf where e^(theta nu) is too large.
     """
     mean = _bound_transform(level, side * theta, 0.0) if theta * abs(level.m[0]) < 500.0 else np.inf
     if not mean < 1e250:
@@ -283,8 +286,8 @@ def _add_compensated(acc: FloatArray, at: int, lost: int, old: float, gain: floa
 def transform_at(acc: FloatArray, table: FloatArray, rise: complex, weight: float, f: int) -> Four:
     """Return Re and Im of e^z - 1 with z = s m, and of `weight` times that over s, at frequency f of a block.
 
-    `acc` begins with Re and Im of 1/s, `table` holds e^(i h m f) - 1, and `rise` is e^(s m) - 1 at the
-    block's first s, so that e^z - 1 never comes from a difference.
+    `acc` begins with Re and then Im of 1/s, `BLOCK` entries each, `table` holds e^(i h m f) - 1 likewise, and
+    `rise` is e^(s m) - 1 at the block's first s, so that e^z - 1 never comes from a difference.
     """
     real, imag = rise.real, rise.imag
     turn_re, turn_im = table[f], table[BLOCK + f]
@@ -410,10 +413,10 @@ def period_of(
 ) -> tuple[float, float]:
     """Return (period of the lattice for a level's mean, bound of the error by its copies on both sides).
 
-    A sum over frequencies adds copies of the mean of J(t + nu), a period apart. J(t + nu) vanishes where
-    ends[0] + nu < 0 and is a polynomial where ends[1] + nu > 0. At a distance d beyond these ends J, or its
-    difference from the polynomial, is at most the sum of growth[k] d^(k + 1). The error to aim at is
-    `tolerance`.
+    That is the sum of E J(t + nu) over its on/off patterns, times their probabilities, nu being sum m_j x_j.
+    A sum over frequencies adds copies of it, a period apart. J(t + nu) vanishes where ends[0] + nu < 0 and is
+    a polynomial where ends[1] + nu > 0. At a distance d beyond these ends J, or its difference from the
+    polynomial, is at most the sum of growth[k] d^(k + 1). The error to aim at is `tolerance`.
     """
     right, escaped = _least_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
     left, missed = _least_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
@@ -462,7 +465,7 @@ def find_inputs(row: FloatArray, target: int) -> IntArray:
 
 @inner
 def sort_by_size(row: FloatArray, chances: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return (order, entries of `row`, their `chances`), the largest entry first."""
+    """Return (indices, entries of `row`, their `chances`), sorted by absolute value, the largest first."""
     m, p = np.empty(row.size), np.empty(row.size)
     for j in range(row.size):
         m[j] = -abs(row[j])

@@ -131,7 +131,8 @@ def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
 def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> None:
     """Add to `by_m` the derivatives by m of c . v, v being the raw moments 0 to 3 of t + nu over a level.
 
-    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them; c are coefficients.
+    A level is a set of on/off patterns (`Level`), which count with their probabilities; nu is sum m_j x_j. c
+    are coefficients of a polynomial of t + nu, from the lowest power.
     """
     m, large, p = level
     states = np.empty((m.size, 8))
@@ -185,8 +186,9 @@ def _factor_slopes(
     """Write Re and Im of v = p E e^(s x u), u uniform on [0, 1], and of its derivative by x to `work`.
 
     x is a feature's weight, on with probability p, at the first `width` of a block of frequencies from `s`
-    on, `h` apart. `acc` begins with Re and Im of 1/s, `table` holds e^(i h x f) - 1 for frequency f of the
-    block, and `rise` is e^(s x) - 1 at its first s.
+    on, `h` apart. `acc` begins with Re and Im of 1/s, `table` holds Re and Im of e^(i h x f) - 1 for
+    frequency f of the block, and `rise` is e^(s x) - 1 at its first s. In `work`, `acc` and `table` each part
+    has `BLOCK` entries.
     """
     weight, per_x = p / x, 1.0 / x
     for f in range(width):
@@ -219,7 +221,8 @@ def _retreat_sweep(
     off, and `add` = 1/(1 - p_j) for a large feature, else 0, lambda and mu become lambda (off + v) and mu +
     skip lambda v. `cache` has D + N_j S from before feature j, `work` v = p_j E e^(s m_j u) and its
     derivative by m_j, at `width` frequencies. v is replaced there by terms of the derivative of the sum by
-    m_j: row 0 gets their real parts, row 1 their sizes.
+    m_j: its first part gets their real parts, its second one their sizes. Arrays are parts of `BLOCK`
+    entries: `adjoint` has Re and Im of lambda, then of mu, `cache` and `work` Re and Im of each.
     """
     for f in range(width):
         f_im, f_2 = BLOCK + f, 2 * BLOCK + f
@@ -312,11 +315,11 @@ def _add_terms(
     """Add one block's terms of the loss and of its derivatives by t and a to `sums`.
 
     It is block number `block` of `blocks`, of which `used` frequencies c + i h k are used; `line` is (c, h).
-    The loss is the mean of J(t + nu) over a level, J(t) being shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times
-    the loss with the target on less E x^2, as a function of the pre-activation t without the target's term,
-    whose weight is a. `by_a` has the derivatives by a of shape_0, of t, and of shape_2. The derivatives by D,
-    the level's transform in `acc`, are written to `adjoint`. `noise` is the relative rounding error of D, and
-    `tables` are those of `fill_table` for t and a.
+    The loss is the sum of E J(t + nu) over the patterns of a level, times their probabilities, J(t) being
+    shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a function of the
+    pre-activation t without the target's term, whose weight is a. `by_a` has the derivatives by a of shape_0,
+    of t, and of shape_2. The derivatives by D, the level's transform in `acc`, are written to `adjoint`.
+    `noise` is the relative rounding error of D, and `tables` are those of `fill_table` for t and a.
     """
     (c, h), n, width = line, sums.sizes.size - 3, used // PIECES
     first_s, by_inverse = complex(c, h * block * BLOCK), 1.0 / a if a != 0.0 else 0.0
@@ -411,11 +414,12 @@ def _lattice_sums(
 ) -> tuple[FloatArray, FloatArray]:
     """Return (sums over the lattice by parts, (PARTS + 1, n + 3), sizes for their rounding errors, (n + 3,)).
 
-    Row k has the sums over part k of the frequencies: derivatives by m, then loss, by t, by a. The loss is
-    the mean of J(t + nu) over the patterns of a `level`, J(t) being shape_0 t_+^2 + shape_2 t_+^3 + shape_1
-    times the loss with the target on less E x^2, as a function of the pre-activation t without the target's
-    term, whose weight is a. `by_a` has the derivatives by a of shape_0, of t, and of shape_2. Frequencies are
-    c + i h k, `line` being (c, h), in `blocks` blocks of which the first `width` are used.
+    Both are to be divided by the period 2 pi/h. Row k has the sums over part k of the frequencies:
+    derivatives by m, then loss, by t, by a. The loss is the sum of E J(t + nu) over the on/off patterns of a
+    `level`, which count with their probabilities; J(t) being shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times
+    the loss with the target on less E x^2, as a function of the pre-activation t without the target's term,
+    whose weight is a. `by_a` has the derivatives by a of shape_0, of t, and of shape_2. Frequencies are c + i
+    h k, `line` being (c, h), in `blocks` blocks of which the first `width` are used.
     """
     n, p, chunk = level.m.size, level.p, min(blocks, CHUNK)
     sums = LatticeSums(np.zeros((PARTS + 1, n + 3)), np.zeros((PARTS + 1, n + 3)), np.zeros(n + 3))
@@ -457,16 +461,16 @@ def _add_bromwich(
     out: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the mean of J(t + nu) over a level's patterns to `out` and its derivatives by m to `by_m`.
+    """Add the sum of E J(t + nu) over a level's patterns to `out` and its derivatives by m to `by_m`.
 
-    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them. J(t) = shape_0 t_+^2 +
-    shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a function of the pre-activation
-    t without the target's term; the target's weight is a. J(t + nu) vanishes where ends[0] + nu < 0 and is
-    `polynomial` where ends[1] + nu > 0; at a distance d beyond these ends J, or its difference from the
-    polynomial, is at most the sum of growth[k] d^(k + 1). `by_a` has the derivatives by a of shape_0, of t,
-    and of shape_2. `polynomial_by_a` is that of the polynomial's coefficients. `out` is [loss, by b, by a,
-    error, error of derivatives]. With at most `most` blocks of frequencies the error of the loss may be more
-    than `tolerance`, and is estimated.
+    A level is a set of on/off patterns (`Level`), which count with their probabilities; nu is sum m_j x_j.
+    J(t) = shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a function
+    of the pre-activation t without the target's term; the target's weight is a. J(t + nu) vanishes where
+    ends[0] + nu < 0 and is `polynomial` where ends[1] + nu > 0; at a distance d beyond these ends J, or its
+    difference from the polynomial, is at most the sum of growth[k] d^(k + 1). `by_a` has the derivatives by a
+    of shape_0, of t, and of shape_2. `polynomial_by_a` is that of the polynomial's coefficients. `out` is
+    [loss, by b, by a, error, error of derivatives]. With at most `most` blocks of frequencies the error of
+    the loss may be more than `tolerance`, and is estimated.
     """
     n, (period, escaped) = level.m.size, period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -516,10 +520,11 @@ def _add_bromwich(
 def _add_polynomial(
     level: Level, t: float, polynomial: Four, polynomial_by_a: Four, out: FloatArray, by_m: FloatArray
 ) -> None:
-    """Add the mean of a polynomial of t + nu over a level's patterns to `out`, derivatives by m to `by_m`.
+    """Add the sum of a polynomial's means over a level's patterns to `out`, derivatives by m to `by_m`.
 
-    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them; `polynomial_by_a` has the
-    derivatives of the coefficients by a. `out` is [loss, by b, by a, error, error of derivatives].
+    A level is a set of on/off patterns (`Level`), which count with their probabilities; nu is sum m_j x_j.
+    `polynomial` has the coefficients, from the lowest power of t + nu, `polynomial_by_a` their derivatives by
+    the target's weight a. `out` is [loss, by b, by a, error, error of derivatives].
     """
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
     slope, noise = _derivative_of_polynomial(polynomial), UNIT * rounding_of_product(level.m.size, 0.015625)
@@ -542,11 +547,12 @@ def _add_level(
     out: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the sum of g(b + nu) - p_target_active/3 over a level's patterns to `out`, and by m to `by_m`.
+    """Add the sum of E g(b + nu) - p_target_active/3 over a level's patterns to `out`; by m to `by_m`.
 
-    A level is a set of on/off patterns (`Level`). g(t) is the loss E (x - ReLU(a x + t))^2 given the
-    interference nu, a and b being the output's own weight and its bias. `out` is [loss, by b, by a, error,
-    error of derivatives]; `tolerance` is the error to aim at, `most` the most blocks of frequencies.
+    A level is a set of on/off patterns (`Level`), which count with their probabilities. g(t) is the loss E (x
+    - ReLU(a x + t))^2 over the target x, which has the weight a and is on with `p_target_active`, nu the
+    interference of the others, b the bias. `out` is [loss, by b, by a, error, error of derivatives];
+    `tolerance` is the error to aim at, `most` the most blocks of frequencies.
     """
     low, high = b, b
     for x in level.m:
@@ -663,7 +669,8 @@ def _add_at_most_one_on(
     """Write the loss with at most one feature of `row` on to `out`, and its derivatives to `by_row`.
 
     `row` has the weights of the other features, on with probabilities p; a is the target's weight, on with
-    `p_target_active`, and b the bias. `out` is [loss, by b, by a, error, error of derivatives].
+    `p_target_active`, and b the bias. `out` is [loss, by b, by a, error, error of derivatives]; what it held
+    before is lost.
     """
     none, alone = p_at_most_one_on(p)
     atom = loss_none_on(b, a, p_target_active)

@@ -179,7 +179,10 @@ def hidden_neurons(model: Model, context: NeuronContext) -> list[HiddenNeuron]:
 
 
 def means_with_targets(model: Model, law: Law, name: str, tol: float) -> FloatArray:
-    """Return E h_i f(x_j) of a model's hidden neurons h_i, (n_hidden, n_features); `name` is that of f."""
+    """Return E h_i f(x_j) of a model's hidden neurons h_i, (n_hidden, n_features).
+
+    `name` is that of f; `tol` is the error to aim at, in units of the neurons' root mean squares.
+    """
     _, units = _context_and_neurons(model, law, name, tol, None)
     return np.array([unit_means(unit, 0.0, np.zeros(law.n)).by_targets * law.scale for unit in units])
 
@@ -260,10 +263,10 @@ class _Targets:
         return np.asarray(size if self.B is None else size + np.abs(g @ self.B).sum(axis=1))
 
     def means_with(self, unit: HiddenNeuron, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
-        """Return (`UnitMeans` of a neuron h = `unit` with g0 + w t, E h t, (n_outputs,)).
+        """Return (`UnitMeans` of the neuron h = `unit`; E h t, (n_outputs,)), t being the targets.
 
-        t are the targets, w (n_outputs,). The loss has E h (g0 + w t), whose derivatives are in the
-        `UnitMeans`.
+        Derivatives in the `UnitMeans`, by the neuron's weights and bias, are of E h (g0 + w t), which the
+        loss has; w is (n_outputs,).
         """
         means = unit_means(unit, g0, w @ self.A, self.share)
         products = self.A @ means.by_targets

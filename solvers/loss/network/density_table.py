@@ -56,7 +56,10 @@ _NODES, _WEIGHTS = _gauss_rules()
 
 
 def _rescale_polynomial(coefficients: FloatArray, low: float, high: float) -> FloatArray:
-    """Return a polynomial's coefficients in x, which goes from -1 to 1 as v goes from `low` to `high`."""
+    """Return coefficients in x of a polynomial given by its `coefficients` in v, both from the lowest power.
+
+    x goes from -1 to 1 as v goes from `low` to `high`.
+    """
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
     polynomial = np.zeros(1)
     for c in coefficients[::-1]:
@@ -130,7 +133,7 @@ def _smooth_panels(values: Values, low: float, high: float) -> FloatArray:
 def _fit_polynomials(values: Values, low: float, high: float) -> FloatArray:
     """Return coefficients of the polynomial in x that fits the density of `values` from `low` to `high`.
 
-    x goes from -1 to 1 there.
+    x goes from -1 to 1 there; the lowest power comes first.
     """
     assert values.density is not None
     density = values.density

@@ -220,10 +220,11 @@ def _not_zero(factors: ComplexArray) -> ComplexArray:
 def _p_others_off(
     blocks: list[IndependentGroup], has_weight: BoolArray, joint_p: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the probability that all other inputs with a weight are off, given each feature, given two.
+    """Return the probability that all other features with a weight are off, given that some are on.
 
-    `blocks` are the law of n features, `has_weight` (n,) says which have a weight, and `joint_p` (n, n) are
-    the probabilities that two are on.
+    The first array, (n,), is given each feature, the second, (n, n), given each two. `blocks` are the law of
+    n features, `has_weight` (n,) says which have a weight, and `joint_p` (n, n) are the probabilities that
+    two are on.
     """
     n = has_weight.size
     none, unit = np.empty(len(blocks)), np.empty(n, np.int64)
@@ -254,7 +255,9 @@ def _sum_until_converged(
 ) -> tuple[FloatArray, float]:
     """Return (sums, their error), sums(coefficients, transforms) being called for ever more frequencies.
 
-    They are doubled until the sums converge; the coefficients are those of 1(z > t) of `unit`.
+    They are doubled until the sums converge. The coefficients (K,) are those of 1(z > t), pre-activation
+    above threshold, of the neuron `unit`, the transforms (inputs, K) E e^{i s w v} of its inputs at K
+    frequencies s.
     """
     if unit.series is not None:
         step = unit.series.step

@@ -83,10 +83,11 @@ def none_and_ones(others: OtherFeatures) -> tuple[float, FloatArray]:
 
 @kernel
 def unit_products(others: OtherFeatures, top: int, phi: ComplexArray, slopes: ComplexArray) -> ComplexArray:
-    """Return sums over the patterns with `top` inputs on or more, (K,), at the transforms phi (n, K).
+    """Return sums (K,), over the patterns with `top` inputs on or more, of products of transforms phi (n, K).
 
-    `others` is the law of the n features. The derivatives by phi are written to `slopes` (n, K), unless that
-    is empty.
+    A pattern counts with its probability times phi_j of each feature that is on; inputs are features with a
+    weight. `others` is the law of the n features. The derivatives by phi are written to `slopes` (n, K),
+    unless that is empty.
     """
     n, count = phi.shape
     values, at, slope = (
@@ -108,9 +109,10 @@ def unit_products(others: OtherFeatures, top: int, phi: ComplexArray, slopes: Co
 
 
 def with_directions(blocks: list[IndependentGroup], has_weight: BoolArray) -> OtherFeatures:
-    """Return units whose product is c P + sum of d_j dP/dphi_j, for the product P of the units `blocks`.
+    """Return a law whose sum over patterns is c P + sum of d_j dP/dphi_j, for the sum P of `blocks`.
 
-    `blocks` have n features, of which those of the mask `has_weight` have a weight. The new units have 2n + 1
+    P is the sum over on/off patterns of their probability times phi_j of each feature that is on. `blocks`
+    have n features, of which those of the mask `has_weight` have a weight. The new units have 2n + 1
     features, with the transforms phi_j, then d_j, then c. The last n + 1 are counted, and one of them is on.
     """
     n = has_weight.size
@@ -140,11 +142,12 @@ def add_grouped_neuron_means(
 
     They are over patterns where `n_on` inputs are on, or two or more for n_on = 2. `others` is the law that
     `with_directions` makes of the n inputs. `weight` (K,) are the neuron's Fourier coefficients,
-    `weight_slope` those of its derivative by z = w x + b. `phi`, `slope`, `psi` and `psi_slope` (n, K) are E
-    e^{zv}, E v e^{zv}, E target(v) e^{zv} and its derivative by z, at z = i s w_l. To `out` (n + 2,) are
-    added E h, E h target(x_l), and the derivative by the bias of E h G, with G = start + sum of `g`_l
-    target(x_l); with `slopes` to `by_w` those by the weights. `axis_sums` (2, K) is set to E e^{i s w x} and
-    E G e^{i s w x} over these patterns.
+    `weight_slope` those of its derivative by w x + b. `phi`, `slope`, `psi` and `psi_slope` (n, K) are E
+    e^{uv}, E v e^{uv}, E target(v) e^{uv} and its derivative by u, at u = i s w_l: w_l are the inputs'
+    weights, v their values when on, s the K frequencies. To `out` (n + 2,) are added E h, E h target(x_l),
+    and the derivative by the bias of E h G, with G = start + sum of `g`_l target(x_l); with `slopes` to
+    `by_w` those by the weights. `axis_sums` (2, K) is set to E e^{i s w x} and E G e^{i s w x} over these
+    patterns.
     """
     n = g.size
     at, by = np.empty(2 * n + 1, np.complex128), np.empty(2 * n + 1, np.complex128)

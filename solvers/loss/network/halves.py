@@ -109,7 +109,10 @@ def rounding_of_neuron(context: "NeuronContext", w: FloatArray, b: float, t: flo
 
 
 def _rounding_of_neurons(*units: "HiddenNeuron") -> FloatArray:
-    """Return a bound of the rounding error of w x + b - t of each neuron, where values are atoms."""
+    """Return a bound of the rounding error of w x + b - t of each neuron, (len(units),), if values are atoms.
+
+    w x + b is a neuron's pre-activation, t its threshold.
+    """
     return np.array([rounding_of_neuron(unit.context, unit.w, unit.b, unit.t) for unit in units])
 
 
@@ -149,7 +152,9 @@ def _moments_above(
 ) -> FloatArray:  # fmt: skip
     """Return E u u' over pairs of patterns: pattern k of half A with patterns first[k], … of half B.
 
-    `u_a` and `u_b` are the halves' values after a 1, `p_a` and `p_b` their probabilities, `both` the halves.
+    u is (1, inputs) of a neuron, in the inputs' order, so the shape is (1 + n, 1 + n). `u_a` and `u_b`,
+    (patterns, 1 + members), have a 1 and the values of a half's features, `p_a` and `p_b` are their
+    probabilities, and `both` holds the places of the members of either half among the inputs.
     """
     above = np.zeros((len(u_b) + 1, u_b.shape[1]))
     above[:-1] = np.cumsum((u_b * p_b[:, None])[::-1], axis=0)[::-1]
@@ -212,9 +217,10 @@ def pair_product(
     w: FloatArray,
     slopes: bool,
 ) -> tuple[FloatArray, FloatArray] | None:
-    """Return ([E h_1 h_2, by both biases], by weights (2, n)) from all pairs of sums; None if too many.
+    """Return (E h_1 h_2 and derivatives by b_1 and b_2, (3,); by weights, (2, n)); None if sums are too many.
 
-    The neurons are `first` and `second`, in `context`. `w` (2, n) are the weights of the features `either`,
+    It is exact: over all pairs of sums of either half of the inputs, whose values are atoms. The neurons are
+    h_1 = `first` and h_2 = `second`, in `context`. `w` (2, n) are the weights of the features `either`,
     inputs of either neuron. Derivatives are set if `slopes`.
     """
     both = list_halves(context, either, min(max(context.most, 1.0), MOST_PAIRS))

@@ -206,7 +206,11 @@ class NeuronContext:
         return cast(tuple[float, FloatArray], known)
 
     def factors(self, features: IntArray) -> UnitFactors:
-        """Return the `UnitFactors` of some features: steps that compute their units' factors."""
+        """Return the `UnitFactors` of some features: steps that compute their units' factors.
+
+        A unit, an independent group or single feature, has as its factor the sum over its on/off patterns of
+        their probability times the transforms of the features that are on.
+        """
         if self.dependent is None:
             p, steps = self.law.p[features], np.arange(features.size + 1)
             nothing = np.empty((0, 3), np.int64), np.empty((0, 2))
@@ -508,7 +512,11 @@ class HiddenNeuron:
         return self._coefficients(s, 0.5 * rise, -(1.0 - np.exp(-1j * w * rise)) / (half * w * w))
 
     def step_coefficients(self, s: FloatArray) -> ComplexArray:
-        """Return the Fourier coefficients of 1(z > t) at the frequencies s."""
+        """Return the Fourier coefficients of the step 1(z > t) at the frequencies s, shape of s.
+
+        z = w x + b is the pre-activation, t the threshold. A coefficient is that of exp(i s w x), in a series
+        of the period 2 `reach[1]` with the frequency 0 and odd ones, whose real parts count twice.
+        """
         return self._coefficients(s, 0.5, np.asarray(1.0 / (1j * self.reach[1] * s[1:]), np.complex128))
 
     def rounding(self, weight: ComplexArray) -> float:
@@ -519,7 +527,8 @@ class HiddenNeuron:
     def truncation_changes(self, count: int) -> FloatArray:
         """Return by how much the neuron's mean changes, (CHANGES,), as its sum over frequencies ends earlier.
 
-        It is the mean where two features or more are on, in units of `rms`, from `count` frequencies.
+        Entry k is for the sum tapered at the share TAPERS[k + 1] of `count` frequencies, in place of all. The
+        mean is that where two features or more are on, in units of `rms`.
         """
         if count not in self._changes:
             s, phi = self.frequencies(count)
@@ -559,9 +568,10 @@ class PairMeans:
 
 
 def _slope_rounding(context: NeuronContext, rms: float, sums: FloatArray, by_w: FloatArray) -> float:
-    """Return the error of a product's derivatives by biases, in `sums`, and by weights, `by_w`.
+    """Return the rounding error of derivatives of E h_1 h_2 by weights, `by_w`, and in sums[1:], by biases.
 
-    `rms` is the sum of the root mean squares of both factors; their slopes' precision is that of `context`.
+    sums[0] is the mean itself, `rms` the sum of the root mean squares of both neurons; the relative precision
+    is `context.slope_precision`.
     """
     size = np.abs(sums[1:]).sum() + np.abs(by_w).max(initial=0.0)
     return context.slope_precision * float(4.0 * rms + size)
@@ -575,7 +585,7 @@ def _sum_patterns(
     is_nonlinear: bool,
     linear_only_mean: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return [E h_1 h_2, by both biases, by both thresholds (minus)] and derivatives by weights, (2, n).
+    """Return E h_1 h_2, derivatives by b_1, b_2 and minus those by t_1, t_2, (5,); by weights, (2, n).
 
     They are exact sums over patterns at the law of `context`. `units` are weights (2, n), biases and
     thresholds of both neurons, `on` (r, n) the patterns, `chances` (r,) their probabilities. Unless
@@ -654,8 +664,9 @@ def _many_inputs(
     """Return the mean of two neurons' product, its derivatives and errors, if inputs are many.
 
     The neurons are `first` and `second`, in `context`; `units` are weights (2, n), biases and thresholds of
-    both, and `either` the inputs of either. The tuple is method, [value, by biases, minus by thresholds], by
-    weights (if `slopes`), error, error of derivatives, changes: estimates of what is cut off.
+    both, and `either` the inputs of either. The tuple is method; value, derivatives by b_1, b_2 and minus
+    those by t_1, t_2, (5,); by weights, (2, n), if `slopes`; error of the value; error of derivatives;
+    changes of the value as sums over frequencies end earlier, (CHANGES,), which estimate what is cut off.
     """
     w = units[0]
     rounding = 2.0**-46 * first.terms * second.terms
@@ -717,10 +728,11 @@ def _pair_by_frequencies(
     """Return the mean of two neurons' product, its derivatives and errors, by sums over frequencies.
 
     The neurons are `neuron_1` and `neuron_2`, in `context`; `units` are weights (2, n), biases and thresholds
-    of both, and `either` the inputs of either. The tuple is [value, by biases, minus by thresholds], by
-    weights (if `slopes`), error, error of derivatives, changes: estimates of what is cut off. Patterns with
-    few inputs on are exact; those with two or more of one neuron or of both are sums over its frequencies or
-    over those of both.
+    of both, and `either` the inputs of either. The tuple is value, derivatives by b_1, b_2 and minus those by
+    t_1, t_2, (5,); by weights, (2, n), if `slopes`; error of the value; error of derivatives; changes of the
+    value as sums end earlier, (CHANGES,), which estimate what is cut off. Patterns with few inputs on are
+    exact; those with two or more of one neuron or of both are sums over its frequencies or over those of
+    both.
     """
     w, _, _ = units
     n = either.size
@@ -887,7 +899,10 @@ def _low_patterns(
 
 
 def _with_target(context: NeuronContext, v: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return weighted sums of 1, target, v and v target of `context` over rows of values v, (4, rows)."""
+    """Return sums of 1, f(v), v and v f(v), times `weights`, over each row of the values v, (4, rows).
+
+    `weights` has the shape of v, and f is the targets' function in `context`.
+    """
     target = {"identity": v, "relu": np.maximum(v, 0.0), "abs": np.abs(v)}[context.target]
     return np.stack([np.sum(weights * f, axis=1) for f in (1.0, target, v, v * target)])
 
@@ -899,11 +914,12 @@ def _one_input_with_many(
 ) -> tuple[FloatArray, FloatArray, float, float]:  # fmt: skip
     """Return the part of a product's mean where `first` has at most one input on, `second` two or more.
 
-    The two or more are inputs of `second` alone. The tuple is [value, by biases, fluxes], derivatives by
-    weights (2, n), error of the value, error of the derivatives; `first` comes before `second` in each array.
-    w are the weights of both of the features `either`, at the law of `context`. `kinds` are which of these
-    are inputs of `first` alone, of both, of `second` alone. `chances` are the probability that none and those
-    that each alone is on, of the first kind and then of the second.
+    The two or more are inputs of `second` alone. The tuple is value, derivatives by both biases and minus
+    those by both thresholds, (5,); derivatives by weights (2, n); error of the value; error of the
+    derivatives. `first` comes before `second` in each array. w are the weights of both of the features
+    `either`, at the law of `context`. `kinds` are places in `either`: the inputs of `first` alone, of both,
+    of `second` alone. `chances` are the probability that no input of `first` alone is on, those that each is
+    the only one of these, and the same two of the inputs of both.
     """
     single, both, double = kinds
     s0, s1, c0, c1 = chances
@@ -1005,7 +1021,7 @@ def _one_input_with_many(
 class UnitMeans:
     """Means of one neuron h with g = g_0 + sum of g_l target(x_l), a linear function of the targets.
 
-    `flux` is minus the derivative of E h g by the threshold, `by_w` (n,) those by the weights.
+    `by_w` (n,) are the derivatives of E h g by the weights, `flux` is minus that by the threshold.
     """
 
     mean: float

@@ -241,7 +241,7 @@ def _activity(y: float, t: float) -> float:
 
 @inlined
 def _add_none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatArray) -> None:
-    """Add to `sums` the product of two neurons and its derivatives by biases where no feature is on.
+    """Add to sums[:3] the product of two neurons and its derivatives by b_1 and b_2 where no feature is on.
 
     b and t are their biases and thresholds; the second is linear unless `is_nonlinear`.
     """
@@ -447,9 +447,10 @@ def _choose_values(
     """Write to `state` which atom or span each active feature's value is in, for choice `number`.
 
     `members` are the `size` features that are on. A value is in one of the `inside` spans of the density, or
-    at one of the `atoms`: the digits of `number` say which, and `chance` is multiplied by the probabilities
-    of the atoms. Return how many values are in spans, listed in `free`, and the probability. The terms of
-    atoms, with the weights w (2, n), are added to both neurons' sums, `at`.
+    at one of the `atoms`, whose rows are place, probability, factor: the digits of `number` say which, and
+    `chance`, of the on/off pattern, is multiplied by the probabilities of the atoms. Return how many values
+    are in spans, the places of which in `members` are written to `free`, and the probability. The terms of
+    atoms, with the weights w (2, n), are added to both neurons' sums, `at`; the second reads place x factor.
     """
     k, kinds = 0, inside + atoms.shape[0]
     for m in range(size):

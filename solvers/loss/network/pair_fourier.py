@@ -170,7 +170,8 @@ class _NeuronPair(NamedTuple):
 
         `axis_sums` (4, K) are sums over the other neuron's frequencies, from `add_block`, at the frequencies
         `which` of 1 + `count` of this neuron: they were rows of the double sum if `as_rows`, else columns, of
-        both signs.
+        both signs. Rows 0 and 1 are for the weights of neuron `at`, factors of the product over its inputs
+        and of its part where one is on; rows 2 and 3 are the same for the weights of the other neuron.
         """
         side = self.sides[at]
         if side.exclusive_inputs.size == 0:
@@ -195,11 +196,12 @@ def sum_both_many(
 ) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return the part of E h_1 h_2 from patterns in which both neurons have two or more inputs on.
 
-    That is the value, derivatives by biases and fluxes, which are minus those by thresholds (0 without
-    `slopes`); derivatives by weights (2, n); errors of the value but for what is cut off, and of derivatives;
-    and the error by what is cut off, with sign, estimated by each shorter taper. `sides` are the neurons,
-    `either` the inputs of either, `both` the places among these of the inputs of both, and `factors` the
-    units of the latter; `none` and `ones` are the probabilities that none and that each alone of them is on.
+    That is value, derivatives by both biases and minus those by both thresholds, (5,) (derivatives are 0
+    without `slopes`); derivatives by weights (2, n); error of the value but for what is cut off; error of
+    derivatives; and the error by what is cut off, with sign, estimated by each shorter taper, (CHANGES,).
+    `sides` are the neurons, `either` the inputs of either, `both` the places among these of the inputs of
+    both, and `factors` the units of the latter; `none` and `ones` are the probabilities that none and that
+    each alone of them is on.
     """
     first, second = sides[0].unit, sides[1].unit
     pair, context = _NeuronPair(sides, either, both, factors, none, ones), first.context
@@ -263,7 +265,7 @@ def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, j
 
 
 def tail_factors(jumps: int) -> FloatArray:
-    """Return what the longest sum leaves out over its difference from each sum with a shorter taper.
+    """Return ratios (CHANGES,): what the longest sum leaves out, over its difference from each shorter one.
 
     `jumps` is the number of neurons with a threshold. The sum falls slowest for parallel neurons, whose
     characteristic function is 1 along a diagonal. Coefficients fall with k^-2 there, with k^-1 where a neuron

@@ -320,9 +320,10 @@ def _add_row_slopes(
     from `low` on, as far out as `count`. `both_re` + i `both_im` is the product over the inputs of both
     neurons, `alone_re` + i `alone_im` the part where one of these is on, `c0` the probability that none is.
     `left` (4, M) are terms times the product over all features, and times the part where one alone is on,
-    both in two parts. `along1` and `along2` (4, K) serve the slopes by inputs of one neuron alone. They are
-    two sums over the other neuron's frequencies, times the frequency of this neuron, and then the same two
-    with each term times the other's frequency.
+    both in two parts. `along1` and `along2` (4, K) serve the slopes by inputs of one neuron alone. By these
+    inputs a term is X times their product plus Y times the part of it where one is on; rows 0 and 1 are sums
+    of X and Y over the other neuron's frequencies, times i s for the frequency s of this neuron, rows 2 and 3
+    those of X and Y times i s for the other's.
     """
     s, whole1, one1, none1 = 1j * rows.x[k], rows.product[k], rows.one_active[k], rows.p_none
     for at in range(both_re.size):
@@ -498,7 +499,8 @@ def add_block(
     that none and that one alone of them is on. If `by_w` is None, the value is added to `sums` (5, 5), and
     with `biases` the derivatives by these and minus those by the thresholds, for tapers that end earlier and
     earlier. Numba compiles this case by itself. Otherwise the derivatives by the weights are added to `by_w`
-    (2, n), and to `along1` and `along2` what those by the other inputs need.
+    (2, n), and to `along1` and `along2` (4, K) what those by inputs of the first and of the second neuron
+    alone need, at the K frequencies of that neuron.
     """
     many, lanes = columns.x.size, 0 if by_w is None else lone.size
     work, cosines, sines = np.empty((10, many)), columns.phases.real.copy(), columns.phases.imag.copy()
@@ -557,11 +559,12 @@ def add_neuron_means(
 
     Inputs are on with probabilities p; `p_none` and `p_ones` (n,) are the probabilities that none and that
     each alone is. `weight` (K,) are the neuron's Fourier coefficients, `weight_slope` those of its derivative
-    by z. `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{zv}, E v e^{zv}, E target(v) e^{zv} and its
-    derivative by z, z = i s w_l. To `out` (n + 2,) are added E h, E h target(x_l), and the derivative by the
-    bias of E h G, with G = start + sum of `g`_l target(x_l); with `slopes` to `by_w` those by the weights.
-    `axis_sums` (2, K) is set to E e^{i s w x} and E G e^{i s w x} over these patterns: summed with
-    coefficients of any function f of z they are E f and E f G.
+    by z = w x + b. `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{uv}, E v e^{uv}, E target(v) e^{uv}
+    and its derivative by u, at u = i s w_l: w_l are the inputs' weights, v their values when on, s the K
+    frequencies. To `out` (n + 2,) are added E h, E h target(x_l), and the derivative by the bias of E h G,
+    with G = start + sum of `g`_l target(x_l); with `slopes` to `by_w` those by the weights. `axis_sums` (2,
+    K) is set to E e^{i s w x} and E G e^{i s w x} over these patterns: summed with coefficients of any
+    function f of z they are E f and E f G.
     """
     n = p.size
     without_feature, sigma = np.empty(n, np.complex128), np.empty(n, np.complex128)

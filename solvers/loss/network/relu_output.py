@@ -19,9 +19,10 @@ _FLAT = 1e-14  # slopes below this share of their terms are rounding
 
 
 def _common_direction(model: Model, k: int) -> tuple[FloatArray, FloatArray] | None:
-    """Return (w, each neuron's weight of z = w x) of the neurons that output k of a model reads.
+    """Return (w, c) if all hidden neurons that output k reads have encoder rows c_i w; else None.
 
-    None if these have several directions.
+    w (n_features,) has length 1, or is 0 if it reads none; c (n_hidden,) is 0 for neurons that it does not
+    read.
     """
     reads = (model.W_out[k] != 0.0) & np.any(model.W_in != 0.0, axis=1)
     if not reads.any():

@@ -48,7 +48,8 @@ class Stopwatch:
     def parallel_map(self, kind: int, work: Callable[[int], T], workers: int | None = None) -> list[T]:
         """Return [work(0), work(1), …] for all parts of a kind of work; OutOfTime if all kinds take too long.
 
-        `kind` is its index in the `counts` of parts with which the stopwatch was made.
+        `kind` is its index in the `counts` of parts with which the stopwatch was made, `workers` the number
+        of threads, None for all.
         """
         count = self._left[kind]
         if self._limit == inf and count < _MANY:

@@ -16,7 +16,7 @@ _GAINS = 200  # own weights of an output that are tried before the best is refin
 def _output_loss(target_weight: float, other: float, p: float, largest: float) -> float:
     """Return the least loss, over b and 0 <= v <= largest, of one output, whose target is the feature x.
 
-    The output is ReLU(v (target_weight x + other y) + b).
+    The output is ReLU(v (target_weight x + other y) + b); x and y are on with probability p.
     """
 
     def loss(v: float) -> float:

@@ -63,8 +63,8 @@ def families(W: FloatArray, bias: bool) -> IntArray:
 def _output_losses_on_lattice(p: float, bias: bool) -> FloatArray:
     """Return both outputs' least losses for a lattice of encodings, (first, second, 2).
 
-    They are least over the biases, or at biases of 0 without `bias`. The first encoding is from 0 on, the
-    second of both signs. The array is read-only and cached.
+    They are least over the biases, or at biases of 0 without `bias`, where features are on with probability
+    p. The first encoding is from 0 on, the second of both signs. The array is read-only and cached.
     """
     second: FloatArray = _STEP * np.arange(-_SIZE, _SIZE + 1, dtype=np.float64)
     first = second[_SIZE:]

@@ -45,7 +45,7 @@ def _mean_square_of_relu(c: float, t: float) -> tuple[float, float]:
 def _conditional_loss(a: float, t: float, p: float, out: FloatArray) -> None:
     """Write h(t), h_t, h_a, h_tt, h_at, h_aa to `out`, for h(t) = E (x1 - ReLU(a x1 + t))^2.
 
-    Indices t and a are derivatives.
+    Indices t and a are derivatives; x1 is on with probability p and then uniform on [0, 1].
     """
     low = 1.0  # the u that make a u + t positive are [low, 1]
     if t > 0.0:
@@ -73,7 +73,7 @@ def _conditional_loss(a: float, t: float, p: float, out: FloatArray) -> None:
 def _gauss_nodes(a: float, m: float, b: float, p: float) -> Iterator[tuple[float, float]]:
     """Yield (x2, weight) of a rule for the mean over feature 2 that is exact for piecewise cubics.
 
-    The pieces end where b + m x2 is 0 or -a.
+    The pieces end where b + m x2 is 0 or -a. Feature 2 is 0, or on with probability p and uniform on [0, 1].
     """
     yield 0.0, 1.0 - p  # the other feature is off
     first, second = _zero_crossing(b, m), _zero_crossing(a + b, m)
@@ -89,7 +89,7 @@ def _gauss_nodes(a: float, m: float, b: float, p: float) -> Iterator[tuple[float
 def output_loss(a: float, m: float, b: float, p: float, out: FloatArray) -> None:
     """Write F, F_a, F_m, F_b, F_aa, F_am, F_ab, F_mm, F_mb, F_bb to `out`: an output's loss and derivatives.
 
-    F is E (x1 - ReLU(a x1 + m x2 + b))^2.
+    F is E (x1 - ReLU(a x1 + m x2 + b))^2; features are on with probability p, and uniform on [0, 1] then.
     """
     h = np.empty(6)
     out[:] = 0.0
@@ -101,7 +101,10 @@ def output_loss(a: float, m: float, b: float, p: float, out: FloatArray) -> None
 
 @inner
 def _loss_and_slope(a: float, m: float, b: float, p: float) -> tuple[float, float]:
-    """Return E (x1 - ReLU(a x1 + m x2 + b))^2, the loss of one output, and its derivative in b."""
+    """Return E (x1 - ReLU(a x1 + m x2 + b))^2, the loss of one output, and its derivative in b.
+
+    x1 and x2 are on with probability p, and uniform on [0, 1] then.
+    """
     out = np.empty(10)
     output_loss(a, m, b, p, out)
     return out[0], out[3]
@@ -109,7 +112,10 @@ def _loss_and_slope(a: float, m: float, b: float, p: float) -> tuple[float, floa
 
 @inner
 def _mean_square_of_output(c: float, m: float, b: float, p: float) -> tuple[float, float]:
-    """Return E ReLU(c x1 + m x2 + b)^2 and its derivative in b."""
+    """Return E ReLU(c x1 + m x2 + b)^2 and its derivative in b.
+
+    x1 and x2 are on with probability p, and uniform on [0, 1] then.
+    """
     value, slope = 0.0, 0.0
     for v, weight in _gauss_nodes(c, m, b, p):
         off = max(b + m * v, 0.0)
@@ -123,7 +129,7 @@ def _mean_square_of_output(c: float, m: float, b: float, p: float) -> tuple[floa
 def _box_output_bound(a0: float, a1: float, m0: float, m1: float, b: float, p: float) -> tuple[float, float]:
     """Return a lower bound of an output's loss over a0 <= a <= a1, m0 <= m <= m1, and its derivative in b.
 
-    The output is ReLU(a x1 + m x2 + b), for the feature x1.
+    The output is ReLU(a x1 + m x2 + b), for the feature x1; features are on with probability p.
     """
     # F = E min(x, (x - z)+)^2 + E (z - x)+^2: the first falls with every parameter, the second rises.
     value, slope = _loss_and_slope(a1, m1, b, p)
@@ -181,7 +187,7 @@ def least_over_bias(a0: float, a1: float, m0: float, m1: float, p: float) -> tup
     """Return the bias at which the lower bound of an output's loss over a box is least, and that bound.
 
     The output is ReLU(a x1 + m x2 + b), for the feature x1; the box is a0 <= a <= a1, m0 <= m <= m1. For a
-    point it is the loss.
+    point it is the loss. Features are on with probability p.
     """
     point = a0 == a1 and m0 == m1
     n = 4 if point else 10
@@ -218,7 +224,8 @@ def least_over_bias(a0: float, a1: float, m0: float, m1: float, p: float) -> tup
 def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: FloatArray) -> tuple[float, float]:
     """Write gradient and Hessian of the loss with respect to x to `grad` and `hess`; return F1 and F2.
 
-    x = (w1, w2, b1, b2), and the loss is (F1 + r F2)/2, r the importance of the second feature.
+    x = (w1, w2, b1, b2), and the loss is (F1 + r F2)/2, F1 and F2 the two outputs' losses, r the importance
+    of the second feature, p the probability that a feature is on.
     """
     w, v = x[0], x[1]
     out = np.empty(10)
@@ -251,8 +258,9 @@ def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: Float
 def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
     """Minimise the loss over the first `free` entries of x = (w1, w2, b1, b2), in place; return it.
 
-    It is (F1 + r F2)/2 of both outputs' losses, r the importance of the second feature. Newton steps are
-    along |H|, the Hessian with the absolute values of its eigenvalues, so that they fall.
+    It is (F1 + r F2)/2 of both outputs' losses, r the importance of the second feature, p the probability
+    that a feature is on. Newton steps are along |H|, the Hessian with the absolute values of its eigenvalues,
+    so that they fall.
     """
     grad, hess = np.empty(4), np.empty((4, 4))
     first, second = derivatives(x, r, p, grad, hess)
@@ -290,7 +298,10 @@ def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
 
 @inner
 def _least_output_loss(w: float, v: float, p: float, biased: bool) -> tuple[float, float]:
-    """Return (least loss of the output with encoding w beside v, its bias), which is 0 unless `biased`."""
+    """Return the least loss over b of the output ReLU(w (w x1 + v x2) + b), for x1, and that b.
+
+    Unless `biased`, b is 0. Features are on with probability p.
+    """
     if biased:
         b, loss = least_over_bias(w * w, w * w, w * v, w * v, p)
         return loss, b
@@ -301,7 +312,7 @@ def _least_output_loss(w: float, v: float, p: float, biased: bool) -> tuple[floa
 def least_loss_table(first: FloatArray, second: FloatArray, p: float, biased: bool) -> FloatArray:
     """Return both outputs' losses for all pairs of encodings, (first.size, second.size, 2).
 
-    Biases are the best ones if `biased`, else 0.
+    Biases are the best ones if `biased`, else 0; p is the probability that a feature is on.
     """
     losses = np.empty((first.size, second.size, 2))
     for i in range(first.size):
@@ -316,7 +327,9 @@ def least_loss_table(first: FloatArray, second: FloatArray, p: float, biased: bo
 def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) -> FloatArray:
     """Minimise the loss from each row (w1, w2, b1, b2) of x, in place, at the importances r; return losses.
 
-    Biases are free if `biased`, else stay. With `fit`, they begin at their best for the encodings.
+    A row's loss is (F1 + r F2)/2 of both outputs' losses, r the importance of the second feature, at the
+    probability p that a feature is on. Biases are free if `biased`, else stay. With `fit`, they begin at
+    their best for the encodings.
     """
     losses = np.empty(x.shape[0])
     for i in range(x.shape[0]):
@@ -332,7 +345,8 @@ def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) 
 def _box_bound(box: tuple[float, float, float, float], r: float, p: float, biased: bool) -> float:
     """Return a lower bound of (F1 + r F2)/2 over a box (w0, w1, v0, v1) of encodings, w0 >= 0.
 
-    They are in [w0, w1] and [v0, v1]; biases are 0 unless `biased`, else free.
+    They are in [w0, w1] and [v0, v1]; biases are 0 unless `biased`, else free. F1 and F2 are the outputs'
+    losses, r is the importance of the second feature, p the probability that a feature is on.
     """
     w0, w1, v0, v1 = box
     corners = np.array([w0 * v0, w0 * v1, w1 * v0, w1 * v1])
@@ -373,8 +387,8 @@ def bound_below(
     """Return a lower bound of the loss over |w1|, |w2| <= edges, and the number of boxes used.
 
     Only encodings with |w1^2 - w2^2| in the interval `imbalance` are compared; r is the importance of the
-    second feature, and biases are free if `biased`, else 0. Boxes are halved until the bound is within `gap`
-    of `loss`, or `most` boxes are used.
+    second feature, p the probability that a feature is on, and biases are free if `biased`, else 0. Boxes are
+    halved until the bound is within `gap` of `loss`, or `most` boxes are used.
     """
     # Best first: the box with the lowest bound is halved until that bound is within `gap` of `loss`.
     box = (0.0, edges[0], -edges[1], edges[1])
@@ -402,7 +416,8 @@ def bound_below(
 def _follow_flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[float, int]:
     """Follow dx/dt = -grad L in place by at most `most` Heun steps; return (loss, 1 at a minimum or 0).
 
-    L is (F1 + r F2)/2; the first `free` entries of x = (w1, w2, b1, b2) move.
+    L is (F1 + r F2)/2 of both outputs' losses, r the importance of the second feature, p the probability that
+    a feature is on; the first `free` entries of x = (w1, w2, b1, b2) move.
     """
     grad, ahead, hess, unused = np.empty(4), np.empty(4), np.empty((4, 4)), np.empty((4, 4))
     trial = x.copy()

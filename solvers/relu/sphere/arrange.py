@@ -116,8 +116,9 @@ def thomson(
     steps: int = 5000,
     workers: int | None = None,
 ) -> Thomson:
-    """Return the unit vectors of least energy from many random starts; see `theory.relu.thomson_energy`.
+    r"""Return the unit vectors of least energy from many random starts (a generalised Thomson problem).
 
+    The energy is :math:`\sum_{i \ne j} \mathrm{ReLU}(W_i \cdot W_j + b)^2`, `theory.relu.thomson_energy`.
     L-BFGS-B on the directions of free rows; the best end is finished by Newton's method, and has converged
     where the gradient's norm is below 1e-12 n. Bounds from below are
     `superposition.theory.relu.thomson_bound` and `linear_programming_bound`.

@@ -222,13 +222,13 @@ class Values:
 
     @property
     def reach_with_zero(self) -> tuple[float, float]:
-        """Ends of the interval that holds a feature, which is 0 where it is off, up to that probability."""
+        """Ends of the interval that holds 0, for a feature that is off, and v up to probability e^-50."""
         low, high = self.reach
         return min(low, 0.0), max(high, 0.0)
 
     @cached_property
     def parts(self) -> KernelLaw:
-        """The law in numbers and arrays, as kernels take it."""
+        """The law as kernels take it: its transform's number, range, moments, atoms, density in pieces."""
         low, high = self.support
         pieces = [(float(a), float(b), np.asarray(c, float)) for a, b, c in self.pieces]
         degree = max([0, *(c.size - 1 for _, _, c in pieces)])
@@ -376,7 +376,10 @@ def transforms_at(values: Values, name: str, z: ComplexArray) -> ComplexArray:
 
 
 def _check_rows(name: str, rows: Any, columns: tuple[str, ...]) -> None:
-    """Raise a ValueError unless `rows` is a list of rows with these columns: numbers, the third a list."""
+    """Raise a ValueError, which calls `rows` `name`, unless they are rows of so many columns.
+
+    `columns` are their names, for the message. The first two are numbers, a third one is a list of numbers.
+    """
     if not validation.is_list(rows) or not all(
         validation.is_list(row) and len(row) == len(columns) for row in rows
     ):
@@ -389,12 +392,12 @@ def _check_rows(name: str, rows: Any, columns: tuple[str, ...]) -> None:
 
 
 def _integrate_polynomial(coefficients: Any) -> FloatArray:
-    """Return the coefficients of a polynomial's antiderivative, from the power 1 on."""
+    """Return the antiderivative's coefficients from the power 1 on, of a polynomial's from the power 0 on."""
     return np.asarray(coefficients, float) / np.arange(1, len(coefficients) + 1)
 
 
 def _differentiate_polynomial(coefficients: FloatArray) -> FloatArray:
-    """Return the coefficients of a polynomial's derivative."""
+    """Return the coefficients of a polynomial's derivative; both from the power 0 on."""
     return coefficients[1:] * np.arange(1, coefficients.size)
 
 

@@ -43,7 +43,7 @@ class Problem:
 
     @property
     def zero_loss(self) -> float:
-        """Loss of the model that always answers 0."""
+        """Loss per feature of the model that always answers 0: the mean of importance times E[x^2]."""
         return float(np.mean(self.law.importance * self.law.second_moment))
 
     def rng(self, *seed: int) -> np.random.Generator:

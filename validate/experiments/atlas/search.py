@@ -42,7 +42,10 @@ Solution = Mapping[str, Any]  # of a problem: the model, its loss, and the losse
 
 
 def _model_fields(minimum: Minimum) -> dict[str, Any]:
-    """Return W_out, W_in, b, loss, gradient_norm and curvature (nan for None) of a minimum by name."""
+    """Return W_out, W_in, b, loss, gradient_norm and curvature (nan for None) of a minimum by name.
+
+    The loss is per feature; gradient and curvature are those of it over the loss of the zero model.
+    """
     curvature = np.nan if minimum.curvature is None else minimum.curvature
     names = ("W_out", "W_in", "b", "loss", "gradient_norm")
     return {**{name: getattr(minimum, name) for name in names}, "curvature": curvature}
@@ -101,9 +104,11 @@ def _packaged_solution(problem: Problem) -> Solution:
 
 
 def _resize(solution: Solution, problem: Problem, rng: np.random.Generator) -> tuple[FloatArray, ...]:
-    """Return weights (W_out, W_in, b) of a solution, resized to a problem.
+    """Return weights (W_out, W_in, b) of a solution, with at most one feature and neuron more or less.
 
-    The feature or neuron of least weight is removed, or one of small random weights added.
+    They then have the sizes of `problem`. The feature that is removed is the one of the shortest encoding if
+    importances are equal, else the last; the neuron is the one of the shortest row of W_in. Added weights are
+    small, drawn from `rng`; an added feature has the bias p/2.
     """
     n, m = problem.n_features, problem.n_hidden
     W_out, W_in, b = (np.array(solution[name]) for name in ("W_out", "W_in", "b"))
@@ -251,9 +256,10 @@ class _Rounds:
     """The best solutions of all problems so far; of none before the first round."""
 
     def run(self, run: RunTasks) -> None:
-        """Solve all problems into `known`, until none improves and enough starts found each best model.
+        """Search all problems until none improves and enough starts found each best model.
 
-        `run` executes tasks, and calls a function with each that is done.
+        The best solutions stand in `self.known` by the problem's name. `run` (tasks, function) executes tasks
+        and calls the function with each that is done, its solution and the seconds it took.
         """
         problems = list(self.problems.values())
         adjacent = {
@@ -279,10 +285,11 @@ class _Rounds:
     def _run_round(
         self, round_number: int, others: Mapping[str, Sequence[str] | None], run: RunTasks
     ) -> set[str]:
-        """Search problems, update `known`, and return the names of the problems that improved.
+        """Search problems once; return the names of those whose loss fell (in round 0 of all searched).
 
-        `others` maps each problem to the neighbours whose solutions are starts; None: random starts.
-        Solutions of earlier rounds, below `round_number`, are in `known`; `run` executes tasks.
+        `others` maps each name to those of the neighbours whose best solutions are starts, or to None for
+        random starts. `self.known`, the best solutions by name, is read and updated; `run` executes the
+        tasks, as in `run`, and what is on file from a stopped run is read.
         """
         solutions: dict[str, Solution] = {}
         tasks = []

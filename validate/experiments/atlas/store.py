@@ -88,7 +88,7 @@ class Entry:
 
     @property
     def law(self) -> Features:
-        """Law of the data."""
+        """Law of the data: independent features, uniform on [0, 1] where they are on."""
         return self.problem.law
 
     @property
@@ -156,8 +156,8 @@ def write(
 ) -> Path:
     """Write `atlas.safetensors` and the manifest `atlas.json` into a folder; return the manifest's path.
 
-    `solutions` has each problem with its solution, which maps names to values: W_out, W_in, b, the losses of
-    all starts, and so on. `settings` are those of the searches.
+    `solutions` has each problem with its solution, by name: W_out, W_in, b, loss, losses (of all starts),
+    gradient_norm, curvature, minima (how many) and lower_bound. `settings` are kept in the manifest.
     """
     tensors = {
         f"{problem.name}.{part}": np.ascontiguousarray(solution[part], np.float64)

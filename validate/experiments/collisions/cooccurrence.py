@@ -42,8 +42,8 @@ def run_cooccurrence(
     n_features, n_hidden : int
         Sizes of the model ReLU(W W' x), W of shape (n_features, n_hidden).
     lam, p : sequence of float
-        l1 strengths of the printed loss, positive, on the activations; probabilities in [0, 1], where 0 means
-        the source's setting, the standard basis as one batch.
+        l1 strengths of the loss that Lecomte et al. (2024) print, positive, on the activations; probabilities
+        in [0, 1], where 0 means their setting, the standard basis as one batch.
     seeds : sequence of int
         Runs; their first weights are the same for every `lam` and `p`.
     time : float
@@ -110,8 +110,9 @@ def run_cooccurrence(
 def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> Axes:
     """Draw a count of polysemantic neurons over its mean for one-hot inputs, against p over the l1 strength.
 
-    The strength is that of the normal form. `ds` is from `run_cooccurrence`; `name` is the variable to draw,
-    such as "polysemantic_0.8" or "after".
+    The strength is lam/4, lam that of the loss as Lecomte et al. (2024) print it. `ds` is from
+    `run_cooccurrence`; `name` is the variable to draw: "polysemantic", "polysemantic_0.8" (at another
+    threshold), or "after" (of models trained first with one feature at a time, then with p).
     """
     name = validation.choice("name", name, tuple(str(key) for key in ds.data_vars))
     level = name.partition("_")[2] or f"{ds.attrs['threshold']:g}"

@@ -33,17 +33,18 @@ def run_course(
 ) -> xr.Dataset:
     """Stop the gradient flow at several times, and count polysemantic neurons as if interference ended there.
 
-    The flow is that of encodings with an l1 term. The count gives every feature its largest free weight of
-    that time (:func:`superposition.solvers.collisions.assign`). If it is already the final one, interference
-    has no effect after that time.
+    The flow is that of encodings with an l1 term. The count gives every feature, in the order of weights, the
+    neuron of its largest weight whose sign no other feature has taken there
+    (:func:`superposition.solvers.collisions.assign`). If it is already the final one, interference has no
+    effect after that time.
 
     Parameters
     ----------
     n_features, n_hidden, runs : int
         n, at least 2, and m, at least n/2; number of initialisations, at least 2.
     lam, seed : float, int
-        l1 strength in the source's normal form, positive; seed of the first weights, which are those of
-        `run_fig3`.
+        l1 strength in the normal form of Lecomte et al. (2024), positive; seed of the first weights, which
+        are those of `run_fig3`.
     times : sequence of float
         Sorted flow times in units of 1/lam, not negative.
 

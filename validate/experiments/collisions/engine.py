@@ -40,7 +40,7 @@ def batch_size_and_weight(n: int, p: float) -> tuple[int, float]:
 
 
 def draw_inputs(torch: Any, count: int, n: int, p: float, generator: Any) -> Any:
-    """Return (count, n) random inputs: each feature is on with probability p, given that at least one is.
+    """Return (count, n) random inputs of 0 and 1, features on with probability p, given at least one is.
 
     `generator` is a torch generator; inputs are on its device. The first feature that is on has a truncated
     geometric law; those after it are independent again. Inputs without any feature have no gradient, so that
@@ -60,9 +60,10 @@ def draw_inputs(torch: Any, count: int, n: int, p: float, generator: Any) -> Any
 def _draw_batches(
     torch: Any, runs: int, n: int, p: float, batch: int, generators: Sequence[Any], most: int
 ) -> Iterator[Any]:
-    """Yield (runs, batch, n) inputs of each step, without end; `generators` has one for each run.
+    """Yield inputs of 0 and 1 (runs, batch, n) of each step, without end; `generators` has one for each run.
 
-    `most` is the number of steps to come, which bounds the inputs drawn ahead.
+    Features are on with probability p, none of the inputs is all 0. `most` is the number of steps to come,
+    which bounds the inputs drawn ahead.
     """
     ahead = max(1, min(_DRAWN // (batch * n), most))
     while True:

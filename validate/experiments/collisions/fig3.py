@@ -47,7 +47,7 @@ def run_fig3(
     runs : int
         Initialisations for each m, at least 2.
     lam : float
-        l1 strength in the source's normal form, a quarter of that in the printed loss; positive.
+        l1 strength in the normal form of Lecomte et al. (2024), a quarter of that in their loss; positive.
     scale : float
         Standard deviation of the first weights times sqrt(m).
     seed, workers : int
@@ -61,9 +61,11 @@ def run_fig3(
         neuron of their largest first weight), ``stayed_pairs`` (polysemantic neurons with two of these),
         ``dead`` (features on no neuron), ``unfinished`` (encodings with more than one nonzero weight). Over
         (n_hidden, run, rank): ``won``, the share of the features that end on the neuron of their largest,
-        second largest, ... first weight. Over n_hidden: the predictions ``quoted`` = n^2/(4m), ``exclusive``
-        and ``independent`` of :func:`theory.expected_polysemantic`, and ``preference``, fitted to the mean,
-        of :func:`solvers.collisions.displaced_polysemantic` (nan if none fits).
+        second largest, ... first weight. Over n_hidden, expected counts: ``quoted`` = n^2/(4m), and, of
+        :func:`theory.expected_polysemantic`, ``exclusive`` (each feature has a place, a neuron and a sign, of
+        its own) and ``independent`` (places drawn independently); ``preference``, the weight of a place
+        beside another feature over that of one on an empty neuron, at which
+        :func:`solvers.collisions.displaced_polysemantic` has the mean count (nan if none fits).
 
     Examples
     --------
@@ -92,9 +94,11 @@ def run_fig3(
 def _count_ends(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
     """Return counts of polysemantic neurons, and of where features end, by run; of flows from W0 (run, n, m).
 
-    `lam` is the flow's l1 strength. Of (run): ``polysemantic`` neurons, ``stayed``, ``stayed_pairs``,
-    ``dead`` and ``unfinished``, as from `run_fig3`. ``won`` (run, rank) has the share of features that end on
-    the neuron with their largest first weight, the second largest, and so on.
+    `lam` is the flow's l1 strength, `workers` the number of threads. Of (run): ``polysemantic`` neurons;
+    ``stayed``, the share of features that end on the neuron of their largest first weight; ``stayed_pairs``,
+    neurons with two of these; ``dead`` features; ``unfinished`` ones, with several nonzero weights. ``won``
+    (run, rank) has the share of features that end on the neuron with their largest first weight, the second
+    largest, and so on.
     """
     m = W0.shape[-1]
     result = solvers.flow(W0, lam, T_END / lam, tol=RTOL, workers=workers)

@@ -122,9 +122,9 @@ def _split_by_n_hidden(ds: xr.Dataset) -> Iterator[tuple[int, int, xr.Dataset]]:
 
 
 def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
-    """Return the table of counts of polysemantic neurons.
+    """Return the table of mean counts of polysemantic neurons, over n^2/(4m) and over chance.
 
-    `by_origin` has datasets by the name of their training.
+    `by_origin` has datasets of `run_printed` or `run_fig3`, by what trained them, such as the flow.
     """
     columns = ("by", "n", "m", "runs", "count", "count / (n²/4m)", "count / one place a feature")
     rows = []

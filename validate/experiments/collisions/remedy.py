@@ -62,7 +62,7 @@ def run_remedy(
     n_features, n_hidden : int
         Sizes of the model ReLU(W W' x), W of shape (n_features, n_hidden).
     lam, eps : sequence of float
-        l1 strengths of the printed loss, and sizes of the perturbation, positive.
+        l1 strengths of the loss of Lecomte et al. (2024), and sizes of the perturbation, positive.
     seeds : sequence of int
         Runs at each l1 strength; the same trained models are split for every eps.
     protocol : {"tied", "untied"}
@@ -74,7 +74,7 @@ def run_remedy(
         Whether the l1 term stays on after the split.
     penalty : {"activations", "weights"}
         What the l1 term acts on after an "untied" split: "activations" is the encoder alone, as in the
-        source's loss, "weights" encoder and decoder, as in the authors' code.
+        printed loss, "weights" encoder and decoder, as in the authors' code.
     times : increasing sequence of float
         Times since the split at which to count, in units of 1/lam_normal.
     before : float
@@ -149,7 +149,7 @@ def run_variants(
         Names in `VARIANTS`, ways to split: they differ in `protocol`, `penalty`, `correlation` or
         `regularised` of `run_remedy`.
     lam, eps : float
-        l1 strength of the printed loss, and size of the perturbation.
+        l1 strength of the loss of Lecomte et al. (2024), and size of the perturbation.
     **options
         Further arguments of `run_remedy`, such as sizes and seeds.
 
@@ -182,8 +182,8 @@ def _train_on(
 
     A split is a model in which each polysemantic neuron was replaced by two perturbed copies
     (`split_neurons`), by the `protocol` "tied" or "untied". Weights are arrays (split, feature, neuron),
-    padded with zeros; those of encoder and decoder, after an untied split, are joined by `signed_root`.
-    `penalty` says what the l1 term acts on, "activations" or "weights", as in `run_remedy`.
+    padded with zeros; of encoder E and decoder D, after an untied split, sign(E) sqrt(E D) is returned,
+    0 where E D < 0. `penalty` says what the l1 term acts on, "activations" or "weights", as in `run_remedy`.
     """
     width = max(split.encoder.shape[1] for split in splits)
     first, second = (

@@ -189,8 +189,8 @@ def merge_settings(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dat
 def with_shifted(ds: xr.Dataset) -> xr.Dataset:
     """Return `ds`, of `train_l1` at one step, with counts of polysemantic neurons at other thresholds added.
 
-    A neuron is polysemantic if two features have a weight above the threshold on it; thresholds are
-    `SHIFTED`.
+    A neuron is polysemantic if two features have a weight above the threshold on it. The counts (run) are
+    named ``polysemantic_0.25`` and ``polysemantic_0.8`` by the thresholds.
     """
     for threshold in SHIFTED:
         counts = collision_counts(ds["W"].values, threshold)["polysemantic"]
@@ -266,7 +266,8 @@ def _run_chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slic
 def _measure_runs(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> xr.Dataset:
     """Return for each run collision counts and loss, and whether it diverged; if untied, how weights differ.
 
-    E and D are encoders and decoders (run, n, m), `lams` the l1 strengths (run,); `rule` has the penalty, and
+    The variables are those of `train_l1`, such as ``polysemantic``, ``loss`` and, if untied, ``mismatch``. E
+    and D are encoders and decoders (run, n, m), `lams` the l1 strengths (run,); `rule` has the penalty, and
     whether weights are tied.
     """
     columns = collision_counts(E if rule.tied else signed_root(E, D))

@@ -38,10 +38,10 @@ def label_lower_bound(ax: Axes, x: float, y: float) -> None:
 
 
 def best_fan(F: int, n: int, p: float, eps: Sequence[float] = EPS) -> tuple[float, float, float]:
-    r"""Return (least loss/p over `eps`, its error, its eps) of fans for \|x\|, F features on n neurons.
+    r"""Return (least loss over `eps`, its error, its eps) of fans for \|x\|, F features on n neurons.
 
-    In a fan every neuron receives all features: two of them with large weights, the others with weights of
-    size eps (`theory.computation.fan_network`).
+    Loss and error are means over the outputs, divided by p. In a fan every neuron receives all features: two
+    of them with large weights, the others with weights of size eps (`theory.computation.fan_network`).
     """
     law, losses = Features(F, p, "symmetric"), []
     for small in eps:

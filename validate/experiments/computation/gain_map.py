@@ -65,12 +65,15 @@ class NetworkTask:
     """Whether features are on in pairs."""
 
     def law(self, n_features: int, p: float) -> Features:
-        """Return the task's law of `n_features` features, each on with probability p."""
+        """Return the law of `n_features` features, uniform on [-1, 1] when on, with probability p.
+
+        They are independent or, if the task is `in_pairs`, features 2k and 2k + 1 are on together.
+        """
         groups = [synchronous([k, k + 1], p) for k in range(0, n_features, 2)] if self.in_pairs else []
         return Features(n_features, p, "symmetric", groups=groups)
 
     def mixing(self, n_features: int) -> FloatArray | None:
-        """Return the matrix by which `n_features` features are added to targets; None if they are not."""
+        """Return the matrix M of targets f(x) + M x, the identity; None if features are not added."""
         return np.eye(n_features) if self.mixed else None
 
 
@@ -104,8 +107,9 @@ def _lower_convex_envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray
 def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
     """Return losses over p of F features on n neurons: "best", its "error", "naive", and "lower_bound".
 
-    Networks are the best found by searches and those with one feature for each neuron ("naive"). `task` has
-    the targets; `search` has by name the starts, steps and seed of the searches (`best_network`).
+    Losses are per feature. Networks are the best found by searches and those with one feature for each neuron
+    ("naive"). `task` has the targets; `search` has by name the starts, steps and seed of the searches
+    (`best_network`).
     """
     mixing = task.mixing(F)
     best = best_network(task.law(F, p), n, task.target, mixing=mixing, bias=task.bias, **search)
@@ -121,8 +125,9 @@ def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[st
 def _unbiased_losses(ratio: FloatArray, n: int, p: float, tries: int) -> tuple[FloatArray, FloatArray]:
     """Return losses over p for ReLU(x) of n neurons without output bias, at each ratio F/n of F features.
 
-    The first array is of the naive network, which computes n targets and gives 0 for the others; the second
-    of the best of the closed forms and, unless `tries` is 0, of a search that evaluates `tries` losses.
+    Losses are per feature. The first array is of the naive network, which computes n targets and gives 0 for
+    the others; the second of the best of the closed forms and, unless `tries` is 0, of a search that
+    evaluates `tries` losses.
     """
     n_features = np.rint(ratio * n)
     naive, *losses = (
@@ -147,11 +152,11 @@ def _losses_by_ratio(
 ) -> tuple[dict[str, FloatArray], float]:
     r"""Return (losses over p of a task by name, at each `ratio` of features to neurons; the least excess).
 
-    Names are "best", "naive", "lower_bound" and "error". Networks are joined from parts, small networks of
-    `sizes`, (features, neurons), found with the settings `search` (starts, steps, seed); for \|x\| there are
-    `fans` of such sizes too, in which each neuron receives all features. The excess of a part is its loss
-    plus error less its lower bound. Without output bias n equal neurons compete too, whose outputs are read
-    together; a search for their weights evaluates `tries` losses.
+    Names are "best", "naive", "lower_bound" and "error", and losses are per feature. Networks are joined from
+    parts, small networks of `sizes`, (features, neurons), found with the settings `search` (starts, steps,
+    seed); for \|x\| there are `fans` of such sizes too, in which each neuron receives all features. The
+    excess of a part is its loss plus error less its lower bound. Without output bias n equal neurons compete
+    too, whose outputs are read together; a search for their weights evaluates `tries` losses.
     """
     parts = [_part_losses(F, m, p, task, search) for F, m in sizes]
     pair, mixing = task.law(2, p), task.mixing(2)

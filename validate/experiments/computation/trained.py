@@ -41,8 +41,9 @@ def _train_network(setting: Setting, seed: int, steps: int) -> dict[str, float]:
     """Train a network with ReLU neurons to compute a target, ReLU(x) or |x| of each feature.
 
     `setting` is (target, whether outputs have a bias, n_features, n_hidden, p); first weights are of `seed`,
-    and training takes `steps`. Returned by name: the exact "loss" and the "error" of its computation, both
-    divided by p, the largest entry of the "gradient", and the number of "dead" neurons.
+    and training takes `steps` of L-BFGS at most. Returned by name: the exact "loss" per feature and the
+    "error" of its computation, both divided by p; the largest |entry| of the "gradient" of the loss, over the
+    mean square of the targets; and the number of "dead" neurons, which no input turns on.
     """
     target, bias, F, n, p = setting
     law, rng = Features(F, p, "symmetric"), np.random.default_rng([seed, F, n])

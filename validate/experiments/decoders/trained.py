@@ -56,12 +56,13 @@ class _OutputFunction:
 def _train_decoders(
     kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, batch: int, seed: int
 ) -> Any:
-    """Train models from the encodings W (seed, n, m); return their parameters and the output function.
+    """Train models from the encodings W (seed, n, m); return ([encoder, decoder, bias, theta], output).
 
-    Parameters are tensors: encoders and decoders (seed, n, m), biases and thresholds (seed, 1, n). `kind` is
-    the output function: "relu", "jumprelu" or "topk". `law` is p, the standard deviation of the interference
-    that is expected, which sets the first thresholds, and the k of TopK. There are `steps` steps of Adam,
-    each on a `batch` of fresh samples.
+    These are tensors: encoders and decoders (seed, n, m), both W at first; biases and thresholds (seed, 1,
+    n). ``output(y, theta)`` gives a model's outputs from pre-activations y = x encoder decoder' + bias;
+    `kind` is this function: "relu", "jumprelu" or "topk". `law` is p, the standard deviation of the
+    interference that is expected, which sets the first thresholds, and the k of TopK. There are `steps` steps
+    of Adam, each on a `batch` of fresh samples.
     """
     torch = load_torch()
     p, noise, k = law

@@ -81,7 +81,7 @@ def expected_losses(A: FloatArray, C: FloatArray, covariance: FloatArray) -> Flo
 def largest_angles(weights: FloatArray, directions: FloatArray) -> FloatArray:
     """Return the largest angle in degrees between the spans of two matrices' columns.
 
-    `weights` and `directions` are (..., n, d).
+    `weights` and `directions` are (..., n, d), the angles (...).
     """
     Q, V = np.linalg.qr(weights)[0], np.linalg.qr(directions)[0]
     sines = np.linalg.norm(V - Q @ (Q.mT @ V), 2, axis=(-2, -1))
@@ -115,9 +115,10 @@ def descend(
 ) -> TrainedWeights:
     """Return weights of linear autoencoders, trained from several starts by gradient descent, at given steps.
 
-    The loss is the squared error, summed over features, averaged over inputs. It is minimised by PyTorch's
-    autograd and SGD in float64. One step at the learning rate eta is a time of 2 eta of the flows in
-    `solvers.linear`.
+    They are decoders `A` and transposed encoders `C`, (n_steps, n_runs, n_features, n_hidden), and output
+    biases `bias`, (n_steps, n_runs, n_features). The loss is the squared error, summed over features,
+    averaged over inputs. It is minimised by PyTorch's autograd and SGD in float64. One step at the learning
+    rate eta is a time of 2 eta of the flows in `solvers.linear`.
 
     Parameters
     ----------

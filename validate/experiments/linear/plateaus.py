@@ -145,8 +145,9 @@ def _escape_times(loss: FloatArray, t: FloatArray, levels: FloatArray) -> list[f
 def euler_delays(ds: xr.Dataset) -> xr.DataArray:
     """Return the relative delay of gradient steps behind the flow at each saddle.
 
-    It is the lag over the time, of (model, data, saddle). `ds` is of `run_plateaus`. A step multiplies a
-    growing direction by 1 + 2 eta rate, the flow by exp(2 eta rate), eta being the learning rate.
+    It is the time that steps need over that of the flow, less 1: g / log(1 + g) - 1 with g = 2 eta rate, as
+    (model, data, saddle). `ds` is of `run_plateaus`. A step multiplies a growing direction by 1 + g, the flow
+    by exp(g), eta being the learning rate.
     """
     growth: xr.DataArray = 2 * ds.attrs["learning_rate"] * ds["rate"]
     delay: xr.DataArray = growth / np.log1p(growth) - 1

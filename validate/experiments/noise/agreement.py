@@ -58,7 +58,7 @@ def run_agreement(
 
 
 def train_sgd(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed: int) -> FloatArray:
-    """Return encodings (runs, n, m) after `steps` of SGD from W0 on the printed loss, a sum over inputs.
+    """Return encodings (runs, n, m) after `steps` of SGD from W0 on the loss of Lecomte et al. (2024).
 
     It is the sum over one-hot inputs e_i of |ReLU(W (W' e_i + noise)) - e_i|^2, with fresh noise. `noise` is
     "normal" or "bipolar", of standard deviation `std`; `rate` is the learning rate.

@@ -26,7 +26,7 @@ GREY = "0.5"
 
 
 def draw_starts(n_features: int, n_hidden: int, runs: int, seed: int) -> FloatArray:
-    """Return normal first weights (runs, n, m) of variance 1/m, as the authors'; each run has a seed.
+    """Return normal first weights (runs, n, m) of variance 1/m, as Lecomte et al.; each run has a seed.
 
     n is `n_features`, m is `n_hidden`.
     """
@@ -84,7 +84,9 @@ def descend_from(
 def follow_averaged_flow(W: FloatArray, noise_std: float, time: float) -> FloatArray:
     """Return encodings after gradient descent, by large steps, on the loss averaged over bipolar noise.
 
-    It starts at W and lasts for `time`, learning rate times steps; `noise_std` is the standard deviation.
+    The loss is the sum over one-hot inputs e_i of E |ReLU(W (W' e_i + noise)) - e_i|^2, `noise_std` the
+    standard deviation. The descent starts at W, (n, m) or (runs, n, m), and lasts for `time`, learning rate
+    times steps.
     """
     return descend_averaged(W, "bipolar", noise_std, LARGE_STEP, round(time / LARGE_STEP)).W
 

@@ -75,7 +75,7 @@ def run_fig5(
     n_features, n_hidden : int
         n and m, at least 2.
     lam, noise_std : sequence of float
-        Strengths of the l1 term of the printed loss, and of the noise; positive, ascending.
+        Strengths of the l1 term in the loss of Lecomte et al. (2024), and of the noise; positive, ascending.
     learning_rate, steps : float, increasing sequence of int
         Learning rate; numbers of steps after which fourth norms are measured.
     runs, seed : int

@@ -101,9 +101,10 @@ def run_fig6(
 def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, float]:
     """Return the length of the averaged loss's gradient and the smallest eigenvalue of its Hessian.
 
-    The printed loss is averaged under `noise`, "normal" or "bipolar", of standard deviation `noise_std`, for
-    encodings W of one run; at a minimum the results are 0 and positive. The Hessian is taken by differences
-    of exact gradients at 1e-4 to each side, which spreads the gradient's kinks over this width.
+    The loss is the sum over one-hot inputs e_i of E |ReLU(W (W' e_i + noise)) - e_i|^2, averaged over
+    `noise`, "normal" or "bipolar", of standard deviation `noise_std`, for encodings W (n, m); at a minimum
+    the results are 0 and positive. The Hessian is taken by differences of exact gradients at 1e-4 to each
+    side, which spreads the gradient's kinks over this width.
     """
     at = validation.matrix("W", W)
 
@@ -120,9 +121,10 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
 def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> FloatArray:
     """Return the most symmetric minimum of the loss averaged over bipolar noise of s.d. `noise_std`.
 
-    Encodings are (n, n), n = `n_features`, at least 3; more hidden neurons would stay empty. All are near
-    one-hot, but for the last one if `spread`, which points along the negative sum of the others. The minimum
-    is found by descent from this shape.
+    The loss is that of `curvature`: a sum over one-hot inputs of squared errors. Encodings are (n, n), n =
+    `n_features`, at least 3; more hidden neurons would stay empty. All are near one-hot, but for the last one
+    if `spread`, which points along the negative sum of the others. The minimum is found by descent from this
+    shape.
     """
     n = validation.integer("n_features", n_features, 3)
     validation.check_fits("n_features", n_features, 8.0 * n * n)
@@ -151,7 +153,7 @@ def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the last weights of the run that `run_fig6` explains (Fig. 6b)."""
+    """Draw the last weights of the run that is explained (Fig. 6b); `ds` is from `run_fig6`."""
     n, m = ds["W"].shape
     ax.grid(False)
     picture = ax.imshow(ds["W"].values, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")

@@ -70,12 +70,12 @@ def run_mechanism(
         Most variables are *growths*: |W_i|_4^4/|W_i|_2^4 averaged over encodings, less the same after descent
         without noise from the same first weights. Of bipolar noise: ``by_rate`` (learning_rate, run), and
         ``averaged`` (averaged_run), on the noise-averaged loss, the effect of first order alone. From theory:
-        ``regulariser`` (learning_rate), if encodings descended the source's implicit regulariser, and
-        ``drift`` (learning_rate), the effect of second order on encodings without interference. ``by_number``
-        (n_features, run): 1, 2, 4, ... encodings, each value an average over the same number of encodings.
-        ``by_kurtosis`` (excess_kurtosis, run), bipolar where it is -2, and ``by_normal`` (run), under normal
-        noise. ``lone`` (lone_run), of single encodings, and ``lone_predicted`` (lone_run): the second order
-        of theory at the directions that each run meets, integrated over time.
+        ``regulariser`` (learning_rate), if encodings descended the implicit regulariser of Lecomte et al.
+        (2024), and ``drift`` (learning_rate), the effect of second order on encodings without interference.
+        ``by_number`` (n_features, run): 1, 2, 4, ... encodings, each value an average over the same number of
+        encodings. ``by_kurtosis`` (excess_kurtosis, run), bipolar where it is -2, and ``by_normal`` (run),
+        under normal noise. ``lone`` (lone_run), of single encodings, and ``lone_predicted`` (lone_run): the
+        second order of theory at the directions that each run meets, integrated over time.
 
         Two variables are no growths. They describe the encodings under normal noise, which favours no axes:
         ``overlap`` (run), the mean of W_i.W_k/(noise_std |W_k|) less the same without noise, and ``force``
@@ -161,7 +161,8 @@ def _lone_growths(runs: int, m: int, time: float, seed: int) -> tuple[FloatArray
 
     Both are by run, of `runs` encodings of m neurons after `time`, learning rate times steps. Theory has the
     drift at a given encoding. As noise also rotates an encoding at random, and its drift falls by two fifths
-    on average over the source's time, the drift is integrated along the trajectory, by the trapezoidal rule.
+    on average over the time of Lecomte et al. (2024), the drift is integrated along the trajectory, by the
+    trapezoidal rule.
     """
     W = W0 = draw_starts(1, m, runs, seed + 1)
     rng, drifts = np.random.default_rng([seed, 300]), []
@@ -175,7 +176,7 @@ def _lone_growths(runs: int, m: int, time: float, seed: int) -> tuple[FloatArray
 
 
 def _mean_overlaps(W: FloatArray) -> FloatArray:
-    """Return for each run the mean of W_i.W_k/|W_k| over its pairs i != k."""
+    """Return for each run of W (run, n, m) the mean of W_i.W_k/|W_k| over pairs i != k of encodings."""
     products = W @ (W / np.linalg.norm(W, axis=-1, keepdims=True)).mT
     return np.asarray(products[:, ~np.eye(W.shape[1], dtype=bool)].mean(axis=-1))
 
@@ -186,12 +187,12 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
 
     ``power``: exponent of growth in the learning rate, 0 for an effect of first order, 1 for one of second
     order. ``first``: growth extrapolated to learning rate 0, linearly. ``share``: ``first`` over the growth
-    at the source's rate; above 1 if the second order works against it. ``gap``: growth on the averaged loss
-    less the extrapolated growth, for the runs that have both. ``lone``, ``normal``: growth of one encoding
-    alone, and of all under normal noise. ``crossing``: the excess kurtosis at which growth, less that under
-    normal noise, changes sign (nan if it does not). Limits are those of `family`, several limits that hold
-    together (Bonferroni); without one those of 95 % intervals. Intervals are Student's, for all but means
-    with the jackknife's standard error over runs.
+    at the rate of Lecomte et al. (2024); above 1 if the second order works against it. ``gap``: growth on the
+    averaged loss less the extrapolated growth, for the runs that have both. ``lone``, ``normal``: growth of
+    one encoding alone, and of all under normal noise. ``crossing``: the excess kurtosis at which growth, less
+    that under normal noise, changes sign (nan if it does not). Limits are those of `family`, several limits
+    that hold together (Bonferroni); without one those of 95 % intervals. Intervals are Student's, for all but
+    means with the jackknife's standard error over runs.
     """
 
     def estimate(statistic: Callable[..., Estimate], *samples: object) -> Estimate:

@@ -24,9 +24,9 @@ MATRICES = ("independent", "symmetric")  # what the entries of M are
 
 
 def random_mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
-    """Return an (n, n) matrix of standard normal entries and zero diagonal, as the published code draws.
+    """Return an (n, n) matrix of standard normal entries and zero diagonal.
 
-    If `symmetric`, the upper triangle is repeated below.
+    If `symmetric`, the upper triangle is repeated below. (`run_mixed` draws matrices with a diagonal.)
     """
     M = rng.normal(size=(n, n))
     np.fill_diagonal(M, 0.0)
@@ -276,13 +276,19 @@ def judge_mixed(ds: xr.Dataset) -> list[Finding]:
 
 
 def _printed_losses(table: Mapping[str, Sequence[float]], name: str, axis: xr.DataArray) -> list[float]:
-    """Return the losses `name` of a printed table at an axis' coordinates; nan where none is printed."""
+    """Return the losses `name` of a printed table at an axis' coordinates; nan where none is printed.
+
+    `table` has a list of coordinates by the axis' name, and lists of losses of the same length by theirs.
+    """
     matches = [np.flatnonzero(np.isclose(table[str(axis.name)], at)) for at in axis.values]
     return [table[name][match[0]] if match.size else np.nan for match in matches]
 
 
 def _printed_mixed(ds: xr.Dataset) -> FloatArray:
-    """Return the source's losses (matrix kind, sigma) for targets ReLU(x) + M x; nan where it has none."""
+    """Return the source's losses (matrix kind, sigma) for targets ReLU(x) + M x; nan where it has none.
+
+    Kinds are "independent" and "symmetric" entries of M; the sigma are those of `ds`, of `run_mixed`.
+    """
     return np.array([_printed_losses(PRINTED, name, ds["sigma"]) for name in MATRICES])
 
 

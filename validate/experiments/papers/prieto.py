@@ -100,8 +100,8 @@ def _train_tied(
 ) -> tuple[FloatArray, FloatArray]:
     """Return M = W W' (seed, n, n) and biases (seed, n) of trained tied models.
 
-    Models have m neurons, and are trained by `steps` of AdamW with the weight decay `decay`, one for each of
-    `seeds`. First weights are uniform, as in PyTorch's linear layers.
+    Models ReLU(W W' x + b) have m neurons, and are trained on samples of `law` by `steps` of AdamW with the
+    weight decay `decay`, one for each of `seeds`. First weights are uniform, as in PyTorch's linear layers.
     """
     torch = load_torch()
     n = law.n_features

@@ -160,8 +160,8 @@ def langevin_losses(
 ) -> FloatArray:  # fmt: skip
     """Return losses (num_draws, chains) at the draws of Langevin chains that start at the model's weights.
 
-    `toy` is the loss L. Chains sample exp(-nbeta L(w) - localization |w - start|^2 / 2) in steps of `lr`, the
-    first `num_burnin_steps` of which are no draws.
+    `toy` is the loss L per feature. Chains sample exp(-nbeta L(w) - localization |w - start|^2 / 2) in steps
+    of `lr`, the first `num_burnin_steps` of which are no draws.
     """
     rng, start = np.random.default_rng(list(seed)), toy.weights
     w, losses = np.tile(start, (chains, 1)), np.empty((num_draws, chains))

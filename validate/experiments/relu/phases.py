@@ -295,9 +295,10 @@ def _certificate_table(ds: xr.Dataset) -> Table:
 
 
 def _describe_entrance(ds: xr.Dataset) -> str:
-    """Return text on how a dropped feature enters as its importance grows, and on the closed form.
+    """Return text on how a dropped feature enters as its importance grows: by a jump or continuously.
 
-    `ds` is of `run_phases`, the best models of two features in one dimension.
+    For continuous entrances it compares their importance with the closed form (`onset_importance`). `ds` is
+    of `run_phases`, the best models of two features in one dimension.
     """
     free = ds.isel(transition=ds["transition_model"].values == 0)
     p, jumps = free["transition_p"].values, free["is_jump"].values

@@ -40,11 +40,11 @@ CANARY = Criterion("permutations of rates that pass", "<=", preregistered(0.0))
 
 
 def heights_and_rates(law: Features) -> tuple[FloatArray, FloatArray]:
-    """Return the losses where 0, 1, ... features have a hidden dimension each, and growth rates of features.
+    """Return the losses where the first 0, 1, ... features have a hidden dimension each, and growth rates.
 
-    Shapes are (n + 1,) and (n,). The others have encoding 0 and the mean as bias. A small encoding grows at
-    the rate 4 I v, for the importance I and the variance v of its feature: to first order the outputs are
-    affine.
+    Shapes are (n + 1,) and (n,). Losses are summed over features, and those without a dimension have encoding
+    0 and the mean as bias. Under the gradient flow of this loss a small encoding grows as exp(4 I v t), for
+    the importance I and the variance v of its feature: to first order the outputs are affine.
     """
     saved = law.importance * (law.second_moment - law.mean**2)
     return np.append(np.cumsum(saved[::-1])[::-1], 0.0), 4.0 * saved
@@ -55,17 +55,18 @@ def predicted_times(start: FloatArray, rates: FloatArray) -> FloatArray:
 
     `start` are first weights (k, n, m), `rates` the features' growth rates (m,). Let w be the length of a
     feature's encoding orthogonal to the encodings of the features before it. It obeys dw/dt =
-    rate w (1 - w^2).
+    rate w (1 - w^2); its time is the one at which half of its loss, (1 - w^2)^2, is left.
     """
     residuals = np.diagonal(np.linalg.qr(start.mT)[1], axis1=-2, axis2=-1)[:, : rates.size] ** 2
     return np.asarray(np.log(_HALF / (1.0 - _HALF) * (1.0 / residuals - 1.0)) / (2.0 * rates))
 
 
 def flow(toy: ToyLoss, weights: FloatArray, duration: float, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return weights (k, size) after the gradient flow of the summed loss, and losses (steps + 1, k).
+    """Return weights (k, size) after a gradient flow from `weights`, and losses on the way (steps + 1, k).
 
-    `toy` is the loss per feature, with its gradient in the weights; `duration` is the flow's time. Steps of
-    length `step` are of the fourth order (Runge and Kutta).
+    Flow and losses are those of the loss summed over features, n times that of `toy`, which returns loss and
+    gradient per feature of k flat models at once; `duration` is the flow's time. Steps of length `step` are
+    of the fourth order (Runge and Kutta).
     """
     n, losses = toy.n, []
     for _ in range(round(duration / step)):
@@ -79,16 +80,17 @@ def flow(toy: ToyLoss, weights: FloatArray, duration: float, step: float) -> tup
 
 
 def _padded(values: FloatArray) -> FloatArray:
-    """Return values of a model's stages (escapes from saddles), padded with nan to the length `STAGES`."""
+    """Return a vector, one value for each escape from a saddle, padded with nan to the length `STAGES`."""
     return np.pad(values, (0, STAGES - values.size), constant_values=np.nan)
 
 
 def _measure(name: str, scales: FloatArray, seeds: Sequence[int], step: float) -> xr.Dataset:
     """Return times at which the flow of a model leaves saddles, measured and predicted, as in `run_stages`.
 
-    The dataset has what `run_stages` returns of one model: ``escape`` and ``predicted`` (scale, seed, stage),
-    heights of saddles, and so on. `name` is one of `MODELS`, "pair" or "three"; there is a flow, in steps of
-    length `step`, from each of `scales`, standard deviations of first weights, and each of `seeds`.
+    The dataset has what `run_stages` returns of one model: ``escape``, ``predicted`` and ``plateau`` (scale,
+    seed, stage), ``height`` and ``rate`` (stage), ``opposite`` (scale, seed) and ``path``. `name` is one of
+    `MODELS`, "pair" or "three"; there is a flow, in steps of length `step`, from each of `scales`, standard
+    deviations of first weights, and each of `seeds`.
     """
     law, m = MODELS[name]
     n, bias = law.n_features, law.mean

@@ -37,10 +37,10 @@ SAME_MINIMUM = Criterion("|loss that a model settles at / that of the flow - 1|"
 def _train_seeds(
     W0: FloatArray, p: float, optimiser: str, steps: int, batch: int, seed: Sequence[int]
 ) -> list[FloatArray]:
-    """Return the trained (W, b) of each seed, flat, from encodings W0 (seed, n, m).
+    """Return trained models ReLU(W W' x + b), each as a flat vector of W and b, from W0 (seed, n, m).
 
-    `optimiser` is "adam" or "sgd"; each of `steps` has a fresh `batch` of samples, seeded by `seed`.
-    ArithmeticError if training diverges.
+    Features are on with probability p. `optimiser` is "adam" or "sgd"; each of `steps` has a fresh `batch` of
+    samples, seeded by `seed`. ArithmeticError if training diverges.
     """
     torch = load_torch()
     seeds, n, _ = W0.shape
@@ -141,7 +141,7 @@ def run_trained(
 
 @plot_function
 def ends_in_least_minimum(ds: xr.Dataset, name: str) -> xr.DataArray:
-    """Return a mask of the models of `run_trained` that end in the least minimum.
+    """Return a mask of the models of `run_trained` that end in the least minimum: to 1e-5 of its loss.
 
     `name` is "settled", for the minima below trained models, or "flow", for those of gradient flow.
     """
@@ -151,7 +151,7 @@ def ends_in_least_minimum(ds: xr.Dataset, name: str) -> xr.DataArray:
 
 
 def _finish_case_axis(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
-    """Return axes with the cases of a dataset as horizontal ticks, and settings of `Axes.set`."""
+    """Return axes with the cases of `ds`, of `run_trained`, as ticks; `settings` are those of `Axes.set`."""
     ax.set_xticks(range(ds.sizes["case"]), [str(case).replace(", ", "\n") for case in ds["case"].values])
     return finish_log_axes(ax, **settings)
 

@@ -93,7 +93,8 @@ def _large_model_shares(n: int, on: float, ratio: float, seed: int) -> xr.Datase
     """Return how often two or more features are on, and the share of such inputs in the loss of two models.
 
     They are antipodal pairs and a Persian rug (`make_model`), of n features and n_hidden/n of `ratio`; `on`
-    is the mean number of features on.
+    is the mean number of features on. Variables are those of `run_truncation`: ``share`` and ``bound``
+    (kind), ``probability``, ``given_on`` and ``worst``.
     """
     p, law = on / n, SparseUniform(on / n)
     shares = [class_shares(*make_model(kind, n, p, ratio, seed), p) for kind in KINDS]

@@ -26,12 +26,14 @@ def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset
     """Compute the macroscopic loss against the shift b/(a sigma), at the best scale for each shift.
 
     Macroscopic is the limit of many features in Cowsik et al. (2024): outputs are ReLU(a (x + sigma Z) + b),
-    with the scale a, the bias b and normal interference sigma Z.
+    with the scale a, the bias b and normal interference sigma Z. p is the probability that a feature is on,
+    `ratio` are values of n_hidden/n_features, which set sigma, and `shift` those of the shift.
 
     Returns
     -------
     xarray.Dataset
-        ``profile`` (ratio, shift), relative to the loss at ratio 0; ``best_shift``, ``best`` (ratio).
+        Losses over that at ratio 0: ``profile`` (ratio, shift), at these shifts, and ``best`` (ratio), at the
+        best one, ``best_shift`` (ratio).
     """
     ratio, shift = validation.numbers_or_repeat("ratio", ratio), validation.numbers_or_repeat("shift", shift)
     sigma = theory.sigma(p, ratio)[:, None]

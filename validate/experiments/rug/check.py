@@ -29,8 +29,9 @@ def run_checked(
     Returns
     -------
     xarray.Dataset
-        Of (model), at the converged end: the ``exact`` loss and its ``error_estimate``; ``sampled``, the mean
-        over samples, and its standard error ``sampled_se``; ``z``, (sampled - exact) / sampled_se.
+        Of (model), at the converged end, losses per feature: the ``exact`` one and its ``error_estimate``;
+        ``sampled``, the mean over samples, and its standard error ``sampled_se``; ``z``, (sampled - exact) /
+        sampled_se.
     """
     settings: dict[str, Any] = {"schedule": "converged", "keep_weights": True}
     trained = run_trained(n_features, p, ratio, seeds, steps=steps, evaluation_samples=samples, **settings)
@@ -40,8 +41,9 @@ def run_checked(
 def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
     """Return exact losses, losses on samples and their difference in standard errors, ``z``, of models.
 
-    Of (model), at the last end of training: sizes and p, ``exact`` and its ``error_estimate``, ``sampled``
-    and its standard error ``sampled_se``, and ``z``. `trained` has models with weights, from `run_trained`.
+    Of (model), at the last end of training: sizes and p, and, per feature, ``exact`` and its
+    ``error_estimate``, ``sampled`` and its standard error ``sampled_se``, and ``z``. `trained` has models
+    with weights, from `run_trained`.
     """
     end = trained.isel(end=-1)
     M = end["W_out"].values.astype(float) @ end["W_in"].values.astype(float)

@@ -25,14 +25,15 @@ def run_finite_size(
 
     Rugs are the random codes of Cowsik et al. (2024), `draws` at each size. Scale and bias are those of the
     macroscopic optimum, the best ones in the limit of many features; the bias also cancels the mean of the
-    interference, which is exactly known. Each of `samples` gives n_features outputs.
+    interference, which is exactly known. `ratio` is n_hidden/n_features, p the probability that a feature is
+    on. Each of `samples` gives n_features outputs.
 
     Returns
     -------
     xarray.Dataset
-        ``exact``, ``error_estimate``, ``simulated``, its standard error ``simulated_se`` and half its 95 %
-        interval ``simulated_half``, the ``macroscopic`` loss at the true ratio and the ``predicted`` one with
-        its finite-size correction, all (n_features, draw).
+        Losses per feature: ``exact``, its ``error_estimate``, ``simulated``, its standard error
+        ``simulated_se`` and half its 95 % interval ``simulated_half``, the ``macroscopic`` loss at the true
+        ratio and the ``predicted`` one with its finite-size correction, all (n_features, draw).
     """
 
     def losses_of_draw(n: int, draw: int) -> dict[str, float]:

@@ -33,7 +33,7 @@ _EARLY = (
 
 
 def _paper_check(seed: int) -> ReproductionCheck:
-    """Return the check that trains one model anew, up to the stopping rule."""
+    """Return the check that trains a model of p = 0.1, ratio 0.12 and `seed` up to the stopping rule."""
     settings = {"p": [0.1], "ratio": [0.12], "seeds": [seed], "schedule": "paper"}
     return ReproductionCheck(settings, _MEANS, 1e-4, SINGLE)
 

@@ -149,8 +149,8 @@ COLOURS = ("C1", "C2", "C3", "C4", "C5", "C6")
 def _draw_models(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None:
     """Draw losses of models over `x`: open markers at the stopping rule, filled ones after further steps.
 
-    `x` is a variable of `ds`, such as "model_p". A legend names the `sizes`, even those that this panel does
-    not show.
+    Losses are over that at ratio 0; `ds` is of `loss_curves`, `x` a variable of it, such as "model_p". A
+    legend names the `sizes`, even those that this panel does not show.
     """
     for n in np.unique(ds["n_features"]):
         marker, colour = STYLES.get(int(n), ("x", "C6"))
@@ -236,7 +236,8 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
     """Draw trained losses over the rug's against n_features near one ratio: means over seeds, with intervals.
 
-    Ends of training that a run did not reach are nan, and left out.
+    `ds` is of `loss_curves`; models have n_hidden/n_features within 5 % of `ratio`. Ends of training that a
+    run did not reach are nan, and left out.
     """
     sizes = np.unique(ds["n_features"])
     near = np.abs(ds["model_ratio"].values / ratio - 1) < 0.05

@@ -125,7 +125,11 @@ def _with_spares(at: _Weights, spares: Floats) -> _Weights:
 
 
 def _measure(at: _Weights, l1: float, batches: Iterable[Floats]) -> tuple[float, float, float]:
-    """Return objective, its standard error, and latents on at once, of an autoencoder on fresh samples."""
+    """Return objective, its standard error, and the mean number of latents on, over fresh samples.
+
+    They are of the autoencoder `at`, on `batches` of inputs (samples, n). The objective is half the squared
+    error plus `l1` times the l1 norm of the code, summed over outputs and latents, a mean over samples.
+    """
     total, count = np.zeros(3), 0
     for y in batches:
         count += len(y)

@@ -61,7 +61,8 @@ class _PairProblem(NamedTuple):
     def objective(self, first: Any, second: Any) -> FloatArray:
         """Return the objective of two atoms with the best activations; `first` and `second` are their angles.
 
-        Angles are in radians from the first feature's direction; arrays broadcast.
+        It is the mean of (1 - w) |error|^2 + w |error of the first atom alone|^2 + l1 |activations|_1, w the
+        prefix weight. Angles are in radians from the first feature's direction; arrays broadcast.
         """
         return np.asarray(
             sum(q * pair_codes(x, first, second, self.l1, self.prefix_weight)[2] for q, x in self.patterns())
@@ -94,7 +95,8 @@ def _phase(problem: _PairProblem, angles: tuple[float, float]) -> str:
     """Return the phase of two atoms at `angles`: whether each is "feature", "between", "outside" or "dead".
 
     "feature" is along a feature's direction, "between" is between both. With a prefix weight the first atom
-    comes first; without one the order is alphabetical, and two phases have the names in `NAMES`.
+    comes first; without one the order is alphabetical, and "between, between" is called "tilts", "between,
+    feature" "absorbs".
     """
     angle, where = math.acos(problem.cosine), []
     codes = [
@@ -113,7 +115,7 @@ def _phase(problem: _PairProblem, angles: tuple[float, float]) -> str:
 
 
 def _kind(problem: _PairProblem, angles: tuple[float, float]) -> str:
-    """Return "turned" if both atoms are more than `TURNED_ANGLE` from both features, else "along"."""
+    """Return "turned" if both atoms, at `angles`, are over `TURNED_ANGLE` from both features, or "along"."""
     features = 0.0, math.acos(problem.cosine)
     off = [abs(math.remainder(at - feature, 2.0 * math.pi)) for at in angles for feature in features]
     return "turned" if min(off) > TURNED_ANGLE else "along"

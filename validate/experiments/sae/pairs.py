@@ -41,9 +41,10 @@ def binary_pair_law(first: float, second: float, both: float) -> Features:
 def _family_objectives(alone: float, both: float, l1: float) -> tuple[float, float]:
     """Return the least l1 objectives of two kinds of latent pairs for two features of equal probability.
 
-    `alone` is the probability that only a certain one is on, `both` that both are. In the first kind each
-    atom tilts from a feature towards the other one. In the second one atom is a feature's own, and the other
-    serves the other feature and both at once: it absorbs (`theory.sae.absorbing_pair`).
+    The objective is the mean of the squared error plus `l1` times the l1 norm of the latents. `alone` is the
+    probability that only a certain one is on, `both` that both are. In the first kind each atom tilts from a
+    feature towards the other one. In the second one atom is a feature's own, and the other serves the other
+    feature and both at once: it absorbs (`theory.sae.absorbing_pair`).
     """
     tilted_loss = theory.tilted_pair(alone, both, l1)[1]
     return tilted_loss, theory.absorbing_pair(alone, alone, both, l1)[1]

@@ -48,7 +48,11 @@ def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
 
 
 def stack_results(*results: Sparsification) -> dict[str, npt.NDArray[Any]]:
-    """Return nonzeros, norms and relative variances of several runs by name, each of shape (run, time)."""
+    """Return statistics of several runs by name, each of shape (run, time), from their results.
+
+    They are "nonzeros" (number of nonzero weights), "l1_norm", "l2_norm" and "relative_variance" (of the
+    nonzero absolute weights, over their squared mean).
+    """
     names = ("nonzeros", "l1_norm", "l2_norm", "relative_variance")
     columns = {name: np.array([getattr(result, name) for result in results]) for name in names}
     return {**columns, "nonzeros": columns["nonzeros"].astype(np.int32)}

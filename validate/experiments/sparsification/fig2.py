@@ -41,7 +41,7 @@ def run_fig2(
     runs: int = 16,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Solve one encoding's l1 flow exactly from random weights, beside limit law and the source's curves.
+    """Solve one encoding's l1 flow exactly from random weights, beside the limit law and printed curves.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ def run_fig2(
         Over (run, time): `nonzeros`, the number of nonzero weights, `l1_norm`, `l2_norm`, and
         `relative_variance`, the variance of nonzero absolute weights over their squared mean. Over time: the
         limit law (`law_nonzeros`, `law_l1_norm`, `law_relative_variance`, `law_nonzeros_std`,
-        `law_l1_norm_std`) and the curves that the source draws, 1/(1/sqrt(m) + lam t) and its square
-        (`source_l1_norm`, `source_nonzeros`).
+        `law_l1_norm_std`) and the curves that Lecomte et al. (2024) draw, 1/(1/sqrt(m) + lam t) and its
+        square (`source_l1_norm`, `source_nonzeros`).
 
     Examples
     --------
@@ -88,7 +88,10 @@ AXIS_LABELS = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
 
 
 def _draw_curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
-    """Draw the quantity `name` in `ds` of all runs, the limit law and the source's curve against time."""
+    """Draw `name` ("nonzeros" or "l1_norm") of all runs, the limit law and the source's curve against time.
+
+    `ds` is of `run_fig2`.
+    """
     law = ds[f"law_{name}"].assign_attrs(label="limit law")
     t, runs = ds["time"], ds[name].isel(time=slice(None, None, 4))
     ax.set(xscale="log", yscale="log")

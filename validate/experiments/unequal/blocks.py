@@ -19,7 +19,7 @@ REACHES = 1e4, 1e6, 1e8  # longest over shortest encodings of priority codes tha
 
 
 def _exact_loss(model: Sequence[FloatArray], law: Features) -> float:
-    """Return the exact loss of a model (W_out, W_in, b)."""
+    """Return the exact loss per feature of a model (W_out, W_in, b)."""
     W_out, W_in, b = model
     return exact_loss(W_out @ W_in, b, law, tol=1e-5).loss
 

@@ -34,7 +34,11 @@ def _show_many(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
 
 
 def _best_trained(ds: xr.Dataset, split: xr.Dataset) -> xr.DataArray:
-    """Return the least loss of the models trained longest, at each (alpha, n_hidden) of `split`."""
+    """Return the least loss per feature over seeds of the models trained longest, as (alpha, n_hidden).
+
+    Models are those of `ds`, of `run_width`, at its first entries of ``tied`` (free weights) and
+    ``weight_decay``; points are those of `split`, of `run_split`.
+    """
     free = ds["loss"].sel(alpha=split["alpha"], n_hidden=split["n_hidden"]).isel(weight_decay=0, tied=0)
     return free.isel(steps=-1).min("seed")
 

@@ -43,9 +43,9 @@ def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
 def measure_interference(M: FloatArray, law: Features) -> dict[str, float]:
     """Return by name the capacities, and measures of the interference, of a model ReLU(M x + b).
 
-    A capacity is a feature's share of a dimension. "capacity": their sum. "normal": the loss if interference
-    were normal. "opposed": share of the interference's energy that is of the sign opposite to the output's
-    own weight.
+    A capacity is the share of an output's variance that is its own feature's. "capacity": their sum.
+    "normal": the loss per feature if interference were normal. "opposed": the share of sum_(j != i) M_ij^2
+    var(x_j), over outputs i with M_ii not 0, whose M_ij has the sign opposite to M_ii (nan if there is none).
     """
     capacity = capacities(M, law)
     off = M * np.sqrt(law.variance)
@@ -68,8 +68,8 @@ def train_models(
 
     There are `steps` steps on a `batch` of samples each. `n_hidden` and `seed` broadcast, an entry for each
     model; `options` are further arguments of `validate.training.train`, such as `tied`. The dataset has for
-    each model ``loss``, ``loss_se`` and statistics of weights, as from this function, but of its attributes
-    only device and version.
+    each model ``loss``, ``loss_se`` and statistics of weights, as from `train`, but of its attributes only
+    device and version.
     """
     settings: dict[str, Any] = {"schedule": "converged", "evaluation_samples": None, "threads": 1}
     settings |= {"steps": steps, "batch_size": batch, "keep_weights": True, **options}

@@ -105,8 +105,8 @@ def geometry(M: FloatArray, law: Features) -> dict[str, float]:
     M is W_out W_in, `law` that of its features. ``partner``: mean of M_ij/M_ii over the features that are not
     dropped, j the other of the pair. ``opposed``: share of them that receive some feature of another pair
     with at least half their own weight and the opposite sign. ``dropped``: share of the features that are
-    dropped. ``together`` and ``apart``: mean capacities, shares of a hidden dimension, of the sums and
-    differences of pairs.
+    dropped, M_ii below a tenth of the largest. ``together`` and ``apart``: mean capacities, shares of a
+    hidden dimension, of the sums and differences of pairs.
     """
     diagonal = M.diagonal()
     is_kept = diagonal >= DROPPED * diagonal.max()

@@ -169,7 +169,8 @@ def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> lis
 def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: xr.DataArray) -> str:
     """Return text on trained models beside the lower bound, the priority code and the best split.
 
-    `ratio` is their loss over the code's, `drift` the factor by which longer training changes it.
+    `ds` is of `run_width` (trained models), `split` of `run_split` (predictions). `ratio` is the models' mean
+    loss over the code's, `drift` the loss after the shortest training over that after the longest.
     """
     widths, n_features = split["n_hidden"].values, ds.attrs["n_features"]
     free = ds.isel(weight_decay=0, steps=-1).sel(tied=0, drop=True)

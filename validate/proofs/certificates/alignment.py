@@ -90,8 +90,9 @@ def alignment_certificate(
 def _networks(n: int, k: int, p: Fraction, delta: Fraction) -> Iterator[Network]:
     """Yield networks (W, beta, V, c) of all constructions for n features and k neurons.
 
-    A network is ReLU(V ReLU(W x + beta) + c), W (k, n), V (n, k); all arrays are of fractions. A neuron's
-    alignment, its largest squared weight over their sum, is at least 1 - delta.
+    A network is ReLU(V ReLU(W x + beta) + c), W (k, n), V (n, k); all arrays are of fractions; features are
+    on with probability p. A neuron's alignment, its largest squared weight over their sum, is at least 1 -
+    delta.
     """
     slope = Fraction(isqrt(int(delta / (1 - delta) * _GRID**2)), _GRID)
     for block in (_gentle_pair(slope, p), _steep_pair(slope)):
@@ -104,7 +105,7 @@ def _networks(n: int, k: int, p: Fraction, delta: Fraction) -> Iterator[Network]
 
 
 def _arrays(*parts: Any) -> Network:
-    """Return arrays of numbers as arrays of fractions."""
+    """Return the arrays of numbers W, beta, V and c of a network, `parts`, as arrays of fractions."""
     return tuple(np.vectorize(Fraction, otypes=[object])(part) for part in parts)
 
 
@@ -136,7 +137,10 @@ def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
 
 
 def _steep_pair(slope: Fraction) -> Network:
-    """Return (W, beta, V, c) of one neuron that reads x_0 - slope x_1; its large output weight: -1/slope."""
+    """Return (W, beta, V, c) of one neuron that reads x_0 - slope x_1, with an output weight of -1/slope.
+
+    It serves two features, the second by the large weight: W is (1, 2), V (2, 1).
+    """
     return _arrays([[1, -slope]], [slope], [[1], [-1 / slope]], [-slope, 1])
 
 
@@ -156,7 +160,7 @@ def _three_neurons(n: int, delta: Fraction) -> Network:
     """Return (W, beta, V, c) of three neurons for n features; V W has the diagonal 1, no other entry above 0.
 
     For i, j = 1, ..., n - 1 it is (V W)_ij = 1 - (i - j)^2. All three neurons read feature 0 with weights so
-    large that their alignment is at least 1 - delta.
+    large that the square is at least the share 1 - delta of the sum of a neuron's squared weights.
     """
     j = np.arange(n).astype(object)  # sums of integers of any size
     reach = int(sum((1 + j[1:] ** 2) ** 2) * (1 - delta) / delta)

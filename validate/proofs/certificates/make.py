@@ -238,7 +238,7 @@ def certify(
     Returns
     -------
     Fraction
-        The exact loss of the rounded model.
+        The exact loss of the rounded model, summed over features, with the penalty.
 
     Examples
     --------
@@ -311,10 +311,11 @@ def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Pa
     """Write a certificate that refutes the conjecture of problem MAIS-O49; return the loss of its model.
 
     The model is ReLU(W W' x + b), for features that are on with probability p, then uniform on [0, 1]; the
-    certificate is the JSON file `path`. Each of n_features features may be wired to one hidden neuron; there
-    are at least twice as many features as neurons, at most 10. The conjecture: it is best to keep n_hidden
-    features, or as many antipodal pairs, and to drop the others. Here features are distributed evenly over
-    the neurons, and the weights of each neuron are found by `solvers.minimise`, whose starts `rng` draws.
+    certificate is the JSON file `path`. The loss is summed over features. Each of n_features features may be
+    wired to one hidden neuron; there are at least twice as many features as neurons, at most 10. The
+    conjecture: it is best to keep n_hidden features, or as many antipodal pairs, and to drop the others. Here
+    features are distributed evenly over the neurons, and the weights of each neuron are found by
+    `solvers.minimise`, whose starts `rng` draws.
     """
     m = validation.integer("n_hidden", n_hidden, 1, MOST_FEATURES // 2)
     n = validation.integer("n_features", n_features, 2 * m, MOST_FEATURES)

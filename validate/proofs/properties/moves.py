@@ -150,7 +150,8 @@ def description_length(at: Example) -> tuple[int, int]:
 def _round_numbers(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
     """Return numbers rounded to `digits` significant digits, or to whole numbers if that is 0.
 
-    A number that rounding would move out of the slot's range stays.
+    A number stays if rounding would move it out of the range of the `slot`, an array of an example that a
+    search may change.
     """
     original = np.asarray(numbers, float)
     if digits:

@@ -65,7 +65,9 @@ def explore(path: str | Path) -> Path:
 def _data() -> dict[str, Any]:
     """Return the page's data by name, in lists for JSON: "diagram", "widths" and "models".
 
-    They are the phase diagram, losses of codes over p and ratio of neurons to features, and solved models.
+    "diagram" has the axes sparsity and importance of two features on one neuron, and phase, W, b and loss at
+    each of its points; "widths" the axes p and ratio of neurons to features, and losses per feature over both
+    of codes, random codes and the best affine model, and a lower bound; "models" is a list of solved models.
     """
     sparsity, importance = np.linspace(0.0, 0.98, _CELLS), np.geomspace(0.1, 10.0, _CELLS + 1)
     diagram = phase_diagram(1.0 - sparsity, importance)

@@ -232,7 +232,7 @@ def axis_labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
 
 
 def compute_points(plan: Plan, points: Sequence[Index]) -> Results:
-    """Return for each point the arrays of its result, or the message of the function's error.
+    """Return a dict from each point to the arrays of its result, or to the message of the function's error.
 
     `points` are index tuples into the axes of `plan`. Arrays are (dimensions, values) by name.
     """
@@ -256,10 +256,10 @@ def _error_message(error: Exception) -> str:
 
 
 def _compute_batch(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Results:
-    """Return for each point its part of the result of one call for all, or the message of the error.
+    """Return a dict from each point to its part of the result of one call for all, or to an error's message.
 
-    A part has arrays as (dimensions, values) by name. `function` is that of `plan`, called with a list for
-    each axis of its values at `points`.
+    `points` are index tuples into the axes of `plan`. A part has arrays as (dimensions, values) by name.
+    `function` is that of `plan`, called with a list for each axis of its values at `points`.
     """
     values = [plan.at(point) for point in points]
     try:

@@ -150,7 +150,8 @@ class SweepStore:
     def _make_arrays(self, described: Mapping[str, Any]) -> None:
         """Create missing arrays of results, over the grid and their dimensions, and their labels.
 
-        `described` has for each name what `_describe` returns.
+        `described`, from `_describe`, has by name [dimensions, shape, kind, values of a coordinate or None];
+        the kind is the type of the numbers as text, or "str".
         """
         from zarr.codecs import Crc32cCodec, ZstdCodec
 
