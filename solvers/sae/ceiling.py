@@ -777,8 +777,10 @@ def _fit_latents(
         z, anew = _readings(W[columns], phi, known, fresh)
         x = _dense_columns(known, columns)
         for part, t, owners in zip(parts, cuts, chosen, strict=True):
-            own = np.isin(columns, owners)
-            part.append(_fit_regression(z[:, own], anew[:, own], x[:, own], t[columns[own]]))
+            is_owner = np.isin(columns, owners)
+            part.append(
+                _fit_regression(z[:, is_owner], anew[:, is_owner], x[:, is_owner], t[columns[is_owner]])
+            )
     latents = []
     for some_of in parts:
         gain, bias = (

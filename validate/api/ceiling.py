@@ -110,7 +110,7 @@ def _summary_lines(attained: Ceiling, shape: tuple[int, ...]) -> list[str]:
     used = 2 * attained.samples
     size = f"{count_noun(n, 'feature')} in {count_noun(d, 'dimension')}"
     latents = attained.owners.shape[-1]
-    whose = "one latent each" if latents == n else f"{count_noun(latents, 'latent')}, each for one"
+    whose = "one latent each" if latents == n else count_noun(latents, "latent")
     lines = [
         f"{size}, {attained.mean_active:.4g} on; {whose}, F1 is their mean",
         f"{'L0':7}{'F1, one step':18}{'error, one step':18}{'F1, pursuit':18}error, pursuit",

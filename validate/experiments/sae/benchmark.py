@@ -127,20 +127,20 @@ def run_benchmark(
         settings = configuration(n, d, seed)
         draws = sample_sparse(synthetic_law(settings), 2 * samples, np.random.default_rng([1, seed]))
         phi = synthetic_dictionary(settings)
-        found = sae.ceiling(
+        reached = sae.ceiling(
             draws, phi, l0, latents=latents, samples=samples, rng=np.random.default_rng([2, seed])
         )
         largest = [_largest_cosines(phi, k) for k in range(0, n, _DRAWS_AT_ONCE)]
         # mse is 1 - explained variance in units of the variance of the activations.
-        variance = found.mse / (1.0 - found.explained_variance)
+        variance = reached.mse / (1.0 - reached.explained_variance)
         columns: dict[str, Any] = {
-            name: (("decoder", "target_l0"), getattr(found, name)) for name in names
+            name: (("decoder", "target_l0"), getattr(reached, name)) for name in names
         } | {
-            "explained_variance_error": (("decoder", "target_l0"), found.mse_error / variance),
-            "mean_active": found.mean_active,
+            "explained_variance_error": (("decoder", "target_l0"), reached.mse_error / variance),
+            "mean_active": reached.mean_active,
             "mean_max_cosine": float(np.concatenate(largest).mean()),
         }
-        coords = {"decoder": list(found.decoders), "target_l0": list(l0), "n_hidden": d}
+        coords = {"decoder": list(reached.decoders), "target_l0": list(l0), "n_hidden": d}
         datasets.append(xr.Dataset(columns, coords))
     attrs = {"n_features": n, "latents": latents, "samples": int(samples), "seed": int(seed)}
     return xr.concat(datasets, "n_hidden").assign_attrs(attrs)
@@ -159,8 +159,8 @@ def f1_above(ds: xr.Dataset, n_hidden: int, l0: float, f1: float, f1_error: floa
     `ds` is of `run_benchmark`; `Ceiling.standard_errors_above` says which decoders are compared.
     """
     one_step = ds.sel(n_hidden=n_hidden).drop_sel(decoder="pursuit")
-    reached = (one_step[name].values for name in ("l0", "f1", "f1_error"))
-    return standard_errors_above(*reached, l0, score=f1, error=f1_error)
+    quantities = (one_step[name].values for name in ("l0", "f1", "f1_error"))
+    return standard_errors_above(*quantities, l0, score=f1, error=f1_error)
 
 
 def compare_published(ds: xr.Dataset) -> pd.DataFrame:
