@@ -11,7 +11,7 @@ from superposition.validate.reference import read
 
 torch = pytest.importorskip("torch", reason="SAELens draws with PyTorch")
 
-SIZES = {"n_features": 64, "latents": 12, "samples": 5000}
+SIZES = {"n_features": 64, "latents": 12, "samples": 20_000}
 D, L0, SEED = 5, [0.3, 0.6, 0.9, 1.2], 42
 
 
@@ -46,7 +46,7 @@ def test_a_planted_leak_is_above_the_ceiling_and_an_honest_decoder_is_not(small)
         rng=np.random.default_rng([2, SEED]),
     )
     np.testing.assert_array_equal(small["f1"].sel(n_hidden=D), found.f1)
-    x, rng = law.sample(40_000, 11), np.random.default_rng(12)
+    x, rng = law.sample(100_000, 11), np.random.default_rng(12)
     limit = stats.t.isf(1e-3 / len(found.models), 19)
 
     def above(on, there):
