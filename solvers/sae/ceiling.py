@@ -1,6 +1,6 @@
 r"""Error and F1 that decoders reach at each L0 if they know the features' law and their dictionary.
 
-One-step decoders read :math:`z = W a`, one latent a feature, with rows scaled to :math:`w_i \varphi_i = 1`,
+One-step decoders read :math:`z = W a`, a latent for a feature, with rows scaled to :math:`w_i \varphi_i = 1`,
 JumpReLU thresholds, a common one or one for each latent, and activations :math:`\alpha_i z_i + \beta_i`,
 regressions of x_i on z_i where the latent is on. `pursuit` is matching pursuit. The page `sae` says what the
 rows of `dictionary`, `linear`, `logistic` and `trained` are, and why.
@@ -8,14 +8,14 @@ rows of `dictionary`, `linear`, `logistic` and `trained` are, and why.
 Arrays that several functions share: `phi`, (d, n), the dictionary, a column for each feature's direction;
 `x`, or `known` and `fresh`, (samples, n), samples of the features, that fix thresholds and that evaluate;
 `W`, (n, d), a latent's weights in each row; z, (samples, n), the readings x phi' W'; `target_l0`, the L0s
-asked for. `features` is the features' law, or draws.
+asked for; `owners`, (latents,), the features that own a latent. `features` is the features' law, or draws.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq, minimize
+from scipy.optimize import brentq, linear_sum_assignment, minimize
 from scipy.sparse import csr_array, hstack
 from scipy.sparse import vstack as stacked
 from scipy.special import expit, ndtr
@@ -55,6 +55,7 @@ STEPS = 60  # of them
 TRAINED, BATCH, RATE = 400, 1024, 0.1  # steps of the smooth F1, samples of each, rate over the weights' size
 SHARP = 10.0  # slope of its steps, for a mean value of 1 where a feature is on
 _LARGEST = 1e50  # entry of a dictionary or of draws: its square times those of the features is a double
+PAIRS, SURE = 10, 5.0  # draws with both features on, and standard errors, from which a covariance counts
 _ROUNDING = 1e-12  # of what a latent reads, as a share of the largest
 _CUTOFF = 1e-10  # of eigenvalues of the activations' covariance, as a share of the largest
 
@@ -75,7 +76,7 @@ class Ceiling:
     l0: FloatArray
     """Expected number of latents that are on, as reached."""
     f1: FloatArray
-    """Mean over features of F1 of the feature's own latent."""
+    """Mean over latents of F1 of a latent for the feature that owns it."""
     mse: FloatArray
     """Expected squared error, summed over the coordinates of the activations."""
     l0_error: FloatArray
@@ -86,6 +87,12 @@ class Ceiling:
     """The same of `mse`."""
     explained_variance: FloatArray
     """1 - `mse` over the variance of the activations."""
+    mcc: FloatArray
+    """Mean absolute cosine of decoder columns and features, in their best one-to-one matching."""
+    uniqueness: FloatArray
+    """How many features have the largest absolute cosine for some latent, over the number of latents."""
+    owners: Any
+    """(decoders, count, latents): the feature that owns each latent, in increasing order."""
     exact: Any
     """(decoders,): whether the numbers are expectations, not means over samples."""
     models: Any
@@ -93,8 +100,8 @@ class Ceiling:
     than 2048 features."""
     normal_f1: FloatArray
     """(count,): mean F1 of the linear rows at a common threshold, were their interference normal of the same
-    mean and variance; what `f1` differs by is what its law does. nan where features are not independent. Of
-    many features 200 stand for all."""
+    mean and variance; what `f1` differs by is what its law does. nan where features are not independent, or
+    latents are fewer than features. Of many features 200 stand for all."""
     samples: int
     """How many fixed thresholds and regressions; as many others evaluated, and fixed logistic regressions."""
     draws: int
@@ -105,14 +112,15 @@ class Ceiling:
 
         One-step decoders are all of `decoders` but matching pursuit: a linear map of the activations and
         a threshold for each latent. Far above 0, the autoencoder reads more than the activations, its
-        score is not this F1, or it is better than any decoder that is known.
+        score is not this F1, several of its latents share a feature, or it is better than any decoder that
+        is known.
 
         Parameters
         ----------
         l0 : float
             Expected number of its latents that are on, in the range of the attribute `l0`.
         f1, f1_error : float
-            Mean over the features of F1 of the latent that belongs to each, and its standard error.
+            Mean over the latents of F1 for the feature that each belongs to, and its standard error.
 
         Returns
         -------
@@ -131,20 +139,29 @@ class Ceiling:
         >>> found.standard_errors_above(0.25, 0.97) > 3, found.standard_errors_above(0.25, 0.5) < -3
         (True, True)
         """
-        low, high = self.l0[:-1].min(axis=1).min(), self.l0[:-1].max(axis=1).max()
-        at = validation.number("l0", l0, float(low), float(high))
         score = validation.number("f1", f1, 0.0, 1.0)
         own_error = validation.number("f1_error", f1_error, 0.0)
-        right = np.clip(
-            [np.searchsorted(row, at) for row in self.l0[:-1]], 1, max(1, self.target_l0.size - 1)
+        return standard_errors_above(
+            self.l0[:-1], self.f1[:-1], self.f1_error[:-1], l0, score=score, error=own_error
         )
-        beside = np.stack([right - 1, np.minimum(right, self.target_l0.size - 1)], axis=1)
-        best, error = (
-            np.take_along_axis(quantity[:-1], beside, axis=1) for quantity in (self.f1, self.f1_error)
-        )
-        k = np.unravel_index(int(best.argmax()), best.shape)
-        gap, both = score - float(best[k]), float(np.hypot(own_error, error[k]))
-        return gap / both if both > 0.0 else float(np.copysign(np.inf, gap)) if gap else 0.0
+
+
+def standard_errors_above(
+    l0s: FloatArray, scores: FloatArray, errors: FloatArray, l0: float, score: float, error: float
+) -> float:
+    """Return how many standard errors a score at an L0 lies above the largest one beside it.
+
+    `l0s`, `scores` and their `errors` have a row for each decoder, in the order of L0; `error` is that of
+    `score`. Compared are those of each row at the L0s next below and above.
+    """
+    at = validation.number("l0", l0, float(l0s.min()), float(l0s.max()))
+    most = max(1, l0s.shape[1] - 1)
+    right = np.clip([np.searchsorted(row, at) for row in l0s], 1, most)
+    beside = np.stack([right - 1, np.minimum(right, l0s.shape[1] - 1)], axis=1)
+    best, best_error = (np.take_along_axis(quantity, beside, axis=1) for quantity in (scores, errors))
+    k = np.unravel_index(int(best.argmax()), best.shape)
+    gap, both = score - float(best[k]), float(np.hypot(error, best_error[k]))
+    return gap / both if both > 0.0 else float(np.copysign(np.inf, gap)) if gap else 0.0
 
 
 def ceiling(
@@ -152,6 +169,7 @@ def ceiling(
     dictionary: npt.ArrayLike,
     l0: npt.ArrayLike | None = None,
     *,
+    latents: int | None = None,
     samples: int = 10_000,
     rng: Any = 0,
 ) -> Ceiling:
@@ -167,10 +185,16 @@ def ceiling(
     l0 : float or sequence of float, optional
         Expected numbers of latents that are on, between 0 and n_features; by default from a half to twice the
         expected number of features that are on.
+    latents : int, optional
+        Number of latents, at most n_features; by default as many. If they are fewer, those features own one
+        for which the score is largest at that L0: the sum of F1, or of the error saved where thresholds are
+        for error. On the samples that fix thresholds this choice, with that of thresholds, is the best one
+        for the rows at the L0 that is reached. Of a common threshold the owners are those of the best F1, and
+        of pursuit the features of largest second moment: these two are heuristics.
     samples : int, optional
         Samples that fix thresholds and regressions; as many others evaluate, where that is not exact. If
-        `law` is draws, each takes half of them at most, and the linear regression neglects the covariances
-        of a feature with others.
+        `law` is draws, each takes half of them at most, and the linear regression neglects covariances of
+        features that are less than five standard errors from 0.
     rng : Generator or int, optional
         Source of the samples.
 
@@ -194,6 +218,7 @@ def ceiling(
     n = phi.shape[1]
     if n > MOST:
         raise ValueError(f"`dictionary` must have at most {MOST} columns; got {n}.")
+    latents = n if latents is None else validation.integer("latents", latents, 1, n)
     draw = validation.generator("rng", rng)
     samples = validation.integer("samples", samples, 10 * BATCHES)
     features: Any = _Draws.of(law, n, samples, draw) if _is_draws(law) else as_features(law, n)
@@ -201,9 +226,9 @@ def ceiling(
     samples = features.known.shape[0] if isinstance(features, _Draws) else samples
     active = features if isinstance(features, _Draws) else nonzero_features(features)
     on = float(active.on_probability().sum())
-    usual = np.minimum(on * np.array([0.5, 0.75, 1.0, 1.5, 2.0]), 0.9 * n)
+    usual = np.minimum(on * np.array([0.5, 0.75, 1.0, 1.5, 2.0]), 0.9 * latents)
     target_l0 = validation.vector("l0", usual if l0 is None else np.atleast_1d(validation.doubles("l0", l0)))
-    validation.real("l0", target_l0, 0.0, float(n), brackets="()")
+    validation.real("l0", target_l0, 0.0, float(latents), brackets="()")
     dense = n <= DENSE
     validation.check_fits(
         "samples", samples, min(samples, 2**62) * (8.0 * n if dense else 8.0 * on + 60.0 * target_l0.max())
@@ -223,34 +248,46 @@ def ceiling(
         readings.append(_scale_rows(_logistic_regression(features, phi, first), phi))
         readings.append(_scale_rows(_train_rows(features, phi, linear, draw.spawn(1)[0]), phi))
     decoders = (*DECODERS[: len(readings) * len(THRESHOLDS)], DECODERS[-1])
-    estimates, models = np.zeros((len(decoders), count, 6)), []
+    estimates, models = np.zeros((len(decoders), count, 8)), []
+    owners = np.zeros((len(decoders), count, latents), int)
     begin = work_seconds()
     for k, W in enumerate(readings):
         status(f"{k} of {len(readings)} decoders{time_left(work_seconds() - begin, k, len(readings))}")
-        cuts = [item for kind in _thresholds(W, phi, known, target_l0) for item in kind]
-        latents = _fit_latents(W, phi, known, fresh, cuts)
+        cuts, chosen = _thresholds(W, phi, known, target_l0, latents)
         saes = [
             _make_autoencoder(W, phi, known, *item, dense and k > 0)
-            for item in zip(cuts, latents, strict=True)
+            for item in zip(cuts, chosen, _fit_latents(W, phi, known, fresh, cuts, chosen), strict=True)
         ]
         autoencoders = [sae.model() for sae in saes] if dense else []
         rows = (
-            [_exact_scores(item, features, phi) for item in autoencoders]
+            [_exact_scores(item, features, phi, of) for item, of in zip(autoencoders, chosen, strict=True)]
             if exact
             else [_sampled_scores(item, phi, fresh) for item in saes]
         )
-        estimates[k * len(THRESHOLDS) : (k + 1) * len(THRESHOLDS)] = np.reshape(rows, (-1, count, 6))
+        at = slice(k * len(THRESHOLDS), (k + 1) * len(THRESHOLDS))
+        if dense:
+            matched = [match_columns(sae.V, phi) for sae in saes]
+        else:  # decoders are columns of the dictionary
+            decoders_of = {sae.owners.tobytes(): sae.V for sae in saes}
+            pairs = {key: match_columns(V, phi) for key, V in decoders_of.items()}
+            matched = [pairs[sae.owners.tobytes()] for sae in saes]
+        values = [(*row, *pair) for row, pair in zip(rows, matched, strict=True)]
+        estimates[at] = np.reshape(values, (-1, count, 8))
+        owners[at] = np.reshape(chosen, (-1, count, latents))
         models += [tuple(autoencoders[j : j + count]) for j in range(0, len(autoencoders), count)]
     status("matching pursuit")
-    estimates[-1] = _pursuit(phi, known, fresh, target_l0)
-    l0s, f1, mse, l0_error, f1_error, mse_error = (
+    owners[-1] = np.sort(np.argsort(-_second_moments(features, phi), kind="stable")[:latents])
+    estimates[-1, :, :6] = _pursuit(phi, owners[-1, 0], known, fresh, target_l0)
+    estimates[-1, :, 6:] = match_columns(phi[:, owners[-1, 0]], phi)
+    l0s, f1, mse, l0_error, f1_error, mse_error, mcc, uniqueness = (
         frozen(item.copy()) for item in np.moveaxis(estimates, 2, 0)
     )
     variance = 1.0 - mse / spread if spread > 0.0 else np.full(mse.shape, np.nan)
     exactly = frozen(np.array([exact] * (len(decoders) - 1) + [False]))
+    normal = _f1_of_normal_noise(features, phi, linear, target_l0) if latents == n else np.full(count, np.nan)
     return Ceiling(
         decoders, on, frozen(target_l0.copy()), l0s, f1, mse, l0_error, f1_error, mse_error, frozen(variance),
-        exactly, tuple(models), frozen(_f1_of_normal_noise(features, phi, linear, target_l0)), samples,
+        mcc, uniqueness, frozen(owners), exactly, tuple(models), frozen(normal), samples,
         np.shape(law)[0] if _is_draws(law) else 0,
     )  # fmt: skip
 
@@ -276,6 +313,15 @@ def _sample_data(features: Features, samples: int, rng: np.random.Generator) -> 
     size = max(1, CELLS // features.n_features)
     parts = [features.sample(min(size, samples - k), rng) for k in range(0, samples, size)]
     return stacked([csr_array(part) for part in parts], "csr")
+
+
+def _second_moments(features: Any, phi: FloatArray) -> FloatArray:
+    """Return the second moment of each feature times the squared length of its direction, (n,)."""
+    if isinstance(features, _Draws):
+        square = np.asarray((features.known * features.known).mean(axis=0), float)
+    else:
+        square = features.second_moment
+    return np.asarray(square * np.sum(phi**2, axis=0))
 
 
 class _Draws(NamedTuple):
@@ -326,29 +372,39 @@ def _covariance(features: Features | _Draws, phi: FloatArray) -> FloatArray:
 
 
 def _covariance_with_activations(features: Features | _Draws, phi: FloatArray) -> FloatArray:
-    """Return the covariance of features with activations, (n, d); for draws phi', up to each row's scale.
+    """Return the covariance of features with activations, (n, d).
 
-    Draws of a feature that is rarely on tell little of its covariances with others, which count as 0. The
-    rows are scaled afterwards.
+    Draws of a feature that is rarely on tell little of its covariances with others. Those of which the draws
+    are not sure count as 0: a covariance matrix by thresholding (Bickel and Levina 2008).
     """
     if isinstance(features, _Draws):
-        return phi.T
+        x = csr_array(features.known)
+        on = csr_array((np.ones(x.nnz), x.indices, x.indptr), shape=x.shape)
+        mean, both = np.asarray(x.mean(axis=0), float), (on.T @ on).tocoo()
+        often = both.data >= PAIRS
+        rows, columns = both.row[often], both.col[often]
+        values = csr_array(x.T @ x)[rows, columns] / x.shape[0] - mean[rows] * mean[columns]
+        variance = np.maximum(np.asarray((x * x).mean(axis=0), float) - mean**2, 0.0)
+        error = np.sqrt(variance[rows] * variance[columns] / x.shape[0])
+        sure = (rows != columns) & (np.abs(values) > SURE * error)
+        covariance = csr_array((values[sure], (rows[sure], columns[sure])), shape=(x.shape[1], x.shape[1]))
+        return np.asarray(covariance @ phi.T + variance[:, None] * phi.T)
     if features.independent:
         return np.asarray(features.variance[:, None] * phi.T)
     return np.asarray(features.covariance() @ phi.T)
 
 
-def _blocks_of_latents(n: int, samples: int) -> list[slice]:
-    """Return slices of the n latents to take at a time: all up to 2048, else blocks that fit in memory.
+def _blocks_of_latents(features: Any, samples: int) -> list[Any]:
+    """Return parts of `features`, indices, to take at a time: all up to 2048, else what fits in memory.
 
     Memory is for readings of so many `samples`.
     """
-    size = n if n <= DENSE else max(1, CELLS // samples)
-    return [slice(k, min(k + size, n)) for k in range(0, n, size)]
+    size = features.size if features.size <= DENSE else max(1, CELLS // samples)
+    return [features[k : k + size] for k in range(0, features.size, size)]
 
 
-def _dense_columns(x: Any, columns: slice) -> FloatArray:
-    """Return the columns of x, samples in a dense or sparse array, as a dense array."""
+def _dense_columns(x: Any, columns: Any) -> FloatArray:
+    """Return the columns, indices, of x, samples in a dense or sparse array, as a dense array."""
     return np.asarray(x[:, columns] if isinstance(x, np.ndarray) else x[:, columns].toarray())
 
 
@@ -359,22 +415,58 @@ def _readings(W: FloatArray, phi: FloatArray, *samples: Any) -> list[FloatArray]
     return [np.asarray(x @ read.T) for x in samples]
 
 
-def _thresholds(W: FloatArray, phi: FloatArray, x: Any, target_l0: FloatArray) -> list[list[FloatArray]]:
-    """Return, for each of three rules, thresholds of all latents, (n,), at each L0 of `target_l0`.
+def match_columns(V: FloatArray, phi: FloatArray) -> tuple[float, float]:
+    """Return MCC and uniqueness of a decoder V, (d, latents), for the dictionary `phi`, as SAELens has them.
+
+    MCC is the mean absolute cosine of the best one-to-one matching of columns; uniqueness the number of
+    features that have the largest one for some latent, over the number of latents. Of many features cosines
+    are single precision.
+    """
+    kind: Any = np.float64 if phi.shape[1] <= DENSE else np.float32
+    norms = [np.linalg.norm(part, axis=0) for part in (V, phi)]
+    columns, directions = (
+        np.asarray(part / np.where(norm > 0.0, norm, 1.0), kind)
+        for part, norm in zip((V, phi), norms, strict=True)
+    )
+    size = max(1, CELLS // phi.shape[1])
+    blocks = [np.abs(columns[:, k : k + size].T @ directions) for k in range(0, V.shape[1], size)]
+    best = np.concatenate([cosines.argmax(axis=1) for cosines in blocks])
+    uniqueness = np.unique(best).size / best.size
+    if uniqueness == 1.0:  # each latent has its largest cosine: no matching has more
+        return float(np.mean(np.concatenate([cosines.max(axis=1) for cosines in blocks]))), 1.0
+    cosines = np.concatenate(blocks)
+    return float(cosines[linear_sum_assignment(-cosines)].mean()), uniqueness
+
+
+def _thresholds(
+    W: FloatArray, phi: FloatArray, x: Any, target_l0: FloatArray, latents: int
+) -> tuple[list[FloatArray], list[Any]]:
+    """Return thresholds, (n,), of so many latents, and owners, for each of three rules, at each L0.
 
     The rules are `THRESHOLDS`: one threshold for all latents, those of largest mean F1, those of least error.
-    Rows W read the activations of samples x by the dictionary `phi`.
+    Rows W read the activations of samples x by the dictionary `phi`. Of features that own no latent the
+    threshold is the one of its table at which it is never on.
     """
-    n, most = len(W), int(min(target_l0.max() * x.shape[0] + 2.0, float(x.shape[0]) * len(W)))
-    largest, size, tables = np.empty(0), 0.0, []
-    for columns in _blocks_of_latents(n, x.shape[0]):
+    n, tables = len(W), []
+    for columns in _blocks_of_latents(np.arange(n), x.shape[0]):
         (z,) = _readings(W[columns], phi, x)
-        size = max(size, float(np.abs(z).max()))
-        largest = np.concatenate([largest, z.ravel()])
-        largest = largest if largest.size <= most else np.partition(largest, largest.size - most)[-most:]
         tables.append(_threshold_candidates(z, _dense_columns(x, columns), phi[:, columns]))
-    common = [np.full(n, _threshold_for_count(largest, l0 * x.shape[0], size)) for l0 in target_l0]
-    return [common, *_thresholds_per_latent(np.concatenate(tables, axis=1), target_l0)]
+    cuts, chosen = _thresholds_per_latent(np.concatenate(tables, axis=1), target_l0, latents)
+    by_f1 = chosen[: target_l0.size]
+    most = [int(min(l0 * x.shape[0] + 2.0, float(x.shape[0]) * latents)) for l0 in target_l0]
+    largest, sizes = [np.empty(0)] * target_l0.size, np.zeros(target_l0.size)
+    for columns in _blocks_of_latents(np.unique(by_f1), x.shape[0]):
+        (z,) = _readings(W[columns], phi, x)
+        for k, owners in enumerate(by_f1):
+            read = z[:, np.isin(columns, owners)]
+            sizes[k] = max(sizes[k], float(np.abs(read).max(initial=0.0)))
+            read = np.concatenate([largest[k], read.ravel()])
+            largest[k] = read if read.size <= most[k] else np.partition(read, read.size - most[k])[-most[k] :]
+    common = [
+        np.full(n, _threshold_for_count(values, l0 * x.shape[0], size))
+        for values, l0, size in zip(largest, target_l0, sizes, strict=True)
+    ]
+    return [*common, *cuts], [*by_f1, *chosen]
 
 
 def _scale_rows(W: FloatArray, phi: FloatArray) -> FloatArray:
@@ -540,43 +632,61 @@ def _threshold_candidates(z: FloatArray, x: FloatArray, phi: FloatArray) -> Floa
     return np.stack([cuts, rates, f1, saved])
 
 
-def _thresholds_per_latent(candidates: FloatArray, target_l0: FloatArray) -> list[list[FloatArray]]:
-    """Return thresholds (n,) at each L0 of `target_l0`, or below: of largest mean F1, and of least error.
+def _thresholds_per_latent(
+    candidates: FloatArray, target_l0: FloatArray, latents: int
+) -> tuple[list[FloatArray], list[Any]]:
+    """Return thresholds (n,) at each L0 or below, first those of largest F1, then of least error; and owners.
 
-    `candidates`, (4, n, count), has thresholds, rates, F1 and error saved.
+    `candidates`, (4, n, count), has thresholds, rates, F1 and error saved; so many `latents` have owners.
     """
     cuts, rates, f1, saved = candidates
     rows = np.arange(len(cuts))
-    worths = f1, saved / max(float(saved.max()), 1e-300)
-    return [[cuts[rows, at] for at in _choose_columns(worth, rates, target_l0)] for worth in worths]
+    choices = [
+        choice
+        for worth in (f1, saved / max(float(saved.max()), 1e-300))
+        for choice in _choose_columns(worth, rates, target_l0, latents)
+    ]
+    return [cuts[rows, at] for at, _ in choices], [owners for _, owners in choices]
 
 
-def _choose_columns(worth: FloatArray, rates: FloatArray, target_l0: FloatArray) -> list[Any]:
-    """Return, for each total rate `target_l0`, the column of each row that gives the largest total worth.
+def _choose_columns(worth: FloatArray, rates: FloatArray, target_l0: FloatArray, latents: int) -> list[Any]:
+    """Return, for each total rate `target_l0`, the column of each row, and the rows that count, (latents,).
 
-    `worth` and `rates` are tables, (rows, columns). Each row takes the column of largest worth - price *
-    rate. At the price found, some rows have two equal ones: as many take the larger rate as the total allows.
+    They give the largest total worth. `worth` and `rates` are tables, (rows, columns), of which the first
+    column is 0. Each row takes the column of largest worth - price * rate, and the rows where that is largest
+    count. At the price found, some rows have two equal ones: as many take the larger rate as the total
+    allows. Rows that do not count take the first column.
     """
     rows, choices = np.arange(len(worth)), []
 
     def best(price: float) -> Any:
-        """Return for each row the column of largest worth - price rate."""
-        return np.argmax(worth - price * rates, axis=1)
+        """Return for each row the column of largest worth - price rate, and the rows that count."""
+        gains = worth - price * rates
+        at = np.argmax(gains, axis=1)
+        return at, np.sort(np.argsort(-gains[rows, at], kind="stable")[:latents])
+
+    def total(at: Any, owners: Any) -> float:
+        """Return the total rate of the rows that count."""
+        return float(rates[owners, at[owners]].sum())
 
     for wanted in target_l0:
         low, high = 0.0, 15.0  # prices are their hyperbolic sines: of too many on, and of few enough
-        if rates[rows, best(0.0)].sum() <= wanted:
+        if total(*best(0.0)) <= wanted:
             high = 0.0
         for _ in range(60 if high else 0):
             middle = 0.5 * (low + high)
-            if rates[rows, best(np.sinh(middle))].sum() > wanted:
+            if total(*best(np.sinh(middle))) > wanted:
                 low = middle
             else:
                 high = middle
-        fewest, many = best(np.sinh(high)), best(np.sinh(low))
+        fewest, owners = best(np.sinh(high))
+        many, _ = best(np.sinh(low))
         # At the price between, both are as good: so many rows take the larger one as make up the number.
-        extra_rate = np.cumsum(rates[rows, many] - rates[rows, fewest])
-        choices.append(np.where(extra_rate <= wanted - rates[rows, fewest].sum(), many, fewest))
+        extra_rate = np.cumsum(rates[owners, many[owners]] - rates[owners, fewest[owners]])
+        taken = np.where(extra_rate <= wanted - total(fewest, owners), many[owners], fewest[owners])
+        at = np.zeros(rows.size, int)
+        at[owners] = taken
+        choices.append((at, owners))
     return choices
 
 
@@ -636,8 +746,9 @@ class _Latents(NamedTuple):
 
 
 class _Autoencoder(NamedTuple):
-    """An autoencoder: rows, thresholds on their readings, latents, decoder and its bias."""
+    """An autoencoder: owners of its latents, rows, thresholds on their readings, latents, decoder, bias."""
 
+    owners: Any
     W: FloatArray
     t: FloatArray
     latents: _Latents
@@ -653,20 +764,23 @@ class _Autoencoder(NamedTuple):
 
 
 def _fit_latents(
-    W: FloatArray, phi: FloatArray, known: Any, fresh: Any, cuts: list[FloatArray]
+    W: FloatArray, phi: FloatArray, known: Any, fresh: Any, cuts: list[FloatArray], chosen: list[Any]
 ) -> list[_Latents]:
-    """Return the latents, with activations on samples, at each set of thresholds, (n,), in `cuts`.
+    """Return the latents of each set of owners in `chosen`, at the thresholds, (n,), in `cuts`.
 
     A latent's activation is a regression of its feature on what row W_i reads of the activations phi x. It is
     fitted on the samples `known`; activations are those on `known` and on the samples `fresh`. `phi` has a
     feature's direction in each column.
     """
     parts: list[list[_Latents]] = [[] for _ in cuts]
-    for columns in _blocks_of_latents(len(W), known.shape[0]):
+    for columns in _blocks_of_latents(np.unique(chosen), known.shape[0]):
         z, anew = _readings(W[columns], phi, known, fresh)
         x = _dense_columns(known, columns)
-        for part, t in zip(parts, cuts, strict=True):
-            part.append(_fit_regression(z, anew, x, t[columns]))
+        for part, t, owners in zip(parts, cuts, chosen, strict=True):
+            is_owner = np.isin(columns, owners)
+            part.append(
+                _fit_regression(z[:, is_owner], anew[:, is_owner], x[:, is_owner], t[columns[is_owner]])
+            )
     latents = []
     for some_of in parts:
         gain, bias = (
@@ -707,22 +821,22 @@ def _fit_regression(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArra
 
 
 def _make_autoencoder(
-    W: FloatArray, phi: FloatArray, x: Any, t: FloatArray, latents: _Latents, fitted: bool
+    W: FloatArray, phi: FloatArray, x: Any, t: FloatArray, owners: Any, latents: _Latents, fitted: bool
 ) -> _Autoencoder:
-    """Return the autoencoder of these latents, with rows W and thresholds t on their readings.
+    """Return the autoencoder of the latents of `owners`, with rows W and thresholds t on their readings.
 
-    Its decoder is a regression on samples x if `fitted`, else `phi`.
+    Its decoder is a regression on samples x if `fitted`, else the columns of `phi`.
     """
-    h, size, n = latents.known, x.shape[0], len(W)
+    h, size, n = latents.known, x.shape[0], owners.size
     mean_h, mean_a = np.asarray(h.sum(axis=0)) / size, phi @ np.asarray(x.mean(axis=0))
-    V = phi
+    V = phi[:, owners]
     if fitted:
         joint = (h.T @ h).toarray() / size
         ridge = 1e-9 * float(joint.trace()) / n or 1.0
         joint -= np.outer(mean_h, mean_h)
         joint[np.diag_indices_from(joint)] += ridge
         V = np.linalg.solve(joint, (h.T @ x) @ phi.T / size - np.outer(mean_h, mean_a)).T
-    return _Autoencoder(W, t, latents, V, mean_a - V @ mean_h)
+    return _Autoencoder(owners, W[owners], t[owners], latents, V, mean_a - V @ mean_h)
 
 
 class Scores(NamedTuple):
@@ -736,13 +850,13 @@ class Scores(NamedTuple):
     mse_error: float
 
 
-def _exact_scores(sae: Model, features: Features, phi: FloatArray) -> Scores:
+def _exact_scores(sae: Model, features: Features, phi: FloatArray, owners: Any) -> Scores:
     """Return L0, mean F1, squared error and their errors of `sae` on activations phi x of the features x."""
     measures = measure(sae, features, phi)
     error = measures.firing_error * sae.n_hidden
     return Scores(
         float(measures.l0.sum()),
-        float(measures.f1.diagonal().mean()),
+        float(measures.f1[np.arange(owners.size), owners].mean()),
         measures.mse,
         error,
         error,
@@ -758,14 +872,14 @@ def _sampled_scores(sae: _Autoencoder, phi: FloatArray, x: Any) -> Scores:
     h = sae.latents.anew
     left = x @ phi.T - h @ sae.V.T - sae.b
     fires = csr_array((np.ones(h.nnz), h.indices, h.indptr), shape=h.shape)
-    return _scores_by_batches(fires, x, np.einsum("ij,ij->i", left, left))
+    return _scores_by_batches(fires, x[:, sae.owners], np.einsum("ij,ij->i", left, left))
 
 
 def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Scores:
     """Return L0, mean F1, mean of `squares`, and standard errors: F1's by leaving out each batch.
 
-    `fires` (samples, n) is sparse, 1 where a latent is on; `x` (samples, n) are the features, and `squares`
-    (samples,) the squared errors.
+    `fires` (samples, latents) is sparse, 1 where a latent is on; `x` (samples, latents) are the features that
+    own them, and `squares` (samples,) the squared errors.
     """
     on = csr_array(x)
     on = csr_array((np.ones(on.nnz), on.indices, on.indptr), shape=on.shape)
@@ -776,7 +890,7 @@ def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Scores:
     )
 
     def f1(hits: FloatArray, fired: FloatArray, is_on: FloatArray) -> float:
-        """Return the mean over features of F1 = 2 hits/(fired + there), each an array of counts, (n,).
+        """Return the mean over latents of F1 = 2 hits/(fired + there), each an array of counts, (latents,).
 
         They count samples with the latent and its feature on (`hits`), the latent (`fired`), the feature
         (`is_on`).
@@ -804,39 +918,41 @@ def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Scores:
     )
 
 
-def _pursuit(phi: FloatArray, known: Any, fresh: Any, target_l0: FloatArray) -> FloatArray:
+def _pursuit(phi: FloatArray, owners: Any, known: Any, fresh: Any, target_l0: FloatArray) -> FloatArray:
     """Return L0, mean F1, squared error and their errors of matching pursuit at each L0, (target_l0.size, 6).
 
-    It stops where no inner product of the residual with an atom, a column of `phi`, is above a threshold,
-    which the samples `known` fix; the samples `fresh` evaluate.
+    Its atoms are the columns `owners` of `phi`. It stops where no inner product of the residual with an atom
+    is above a threshold, which the samples `known` fix; the samples `fresh` evaluate.
     """
-    steps = min(2 * phi.shape[1], int(2.0 * target_l0.max()) + 10)
-    _, least, new, _ = _pursuit_path(phi, known, steps)
+    steps = min(2 * owners.size, int(2.0 * target_l0.max()) + 10)
+    _, least, new, _ = _pursuit_path(phi, owners, known, steps)
     size = float(least.max()) or 1.0
     flat = np.where(new, least, -size).ravel()
-    atoms, least, new, squares = _pursuit_path(phi, fresh, steps)
+    atoms, least, new, squares = _pursuit_path(phi, owners, fresh, steps)
     results = []
     for l0 in target_l0:
         taken = least > max(_threshold_for_count(flat, l0 * known.shape[0], size), 0.0)
         rows, at = np.nonzero(taken & new)
-        fires = csr_array((np.ones(rows.size), (rows, atoms[rows, at])), shape=fresh.shape)
+        fires = csr_array((np.ones(rows.size), (rows, atoms[rows, at])), shape=(fresh.shape[0], owners.size))
         left = np.take_along_axis(squares, taken.sum(axis=1)[:, None], axis=1)[:, 0]
-        results.append(_scores_by_batches(fires, fresh, left))
+        results.append(_scores_by_batches(fires, fresh[:, owners], left))
     return np.array(results)
 
 
-def _pursuit_path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, FloatArray]:
+def _pursuit_path(
+    phi: FloatArray, owners: Any, x: Any, steps: int
+) -> tuple[Any, FloatArray, Any, FloatArray]:
     """Return (atom of each step, least inner product so far, whether the atom is new, squared norms).
 
-    These are steps of matching pursuit on activations phi x: with unit atoms, columns of `phi`, the residual
-    r becomes r - (d r) d for the atom d of largest inner product d r. Arrays are (samples, steps), atoms as
-    indices; the squared norms of r have one more column, before the first step. Of many features inner
-    products are single precision.
+    These are steps of matching pursuit on activations phi x: with unit atoms, the columns `owners` of `phi`,
+    the residual r becomes r - (d r) d for the atom d of largest inner product d r. Arrays are (samples,
+    steps), atoms as indices; the squared norms of r have one more column, before the first step. Of many
+    features inner products are single precision.
     """
     count, n = x.shape
-    norms = np.linalg.norm(phi, axis=0)
+    norms = np.linalg.norm(phi[:, owners], axis=0)
     kind: Any = np.float64 if n <= DENSE else np.float32
-    atoms: Any = np.asarray(phi / np.where(norms > 0.0, norms, 1.0), kind)
+    atoms: Any = np.asarray(phi[:, owners] / np.where(norms > 0.0, norms, 1.0), kind)
     gram = atoms.T @ atoms
     taken, size = np.zeros((count, steps), int), np.zeros((count, steps))
     new, left = np.zeros((count, steps), bool), np.zeros((count, steps + 1))

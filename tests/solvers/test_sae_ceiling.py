@@ -1,7 +1,7 @@
 """What decoders reach that know the dictionary: against exact values, brute force and other samples."""
 
 from importlib import import_module
-from itertools import product
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
@@ -11,11 +11,13 @@ from scipy.sparse import csr_array
 
 from superposition.solvers.sae import DECODERS, ceiling, measure
 from superposition.solvers.sae.ceiling import (
+    _Draws,
     _f1_of_normal_noise,
     _linear_regression,
     _pursuit_path,
     _threshold_candidates,
     _thresholds_per_latent,
+    match_columns,
 )
 from superposition.theory.features import Features, exclusive, parent_child
 
@@ -121,11 +123,38 @@ def test_thresholds_are_best_at_the_l0_that_they_reach():
         cuts = [*(0.5 * (ends[:-1] + ends[1:])), np.full(2, np.inf)]
         each = [worth(z > cut, x, z, phi) for cut in cuts]
         tried = [one[:, 0] + two[:, 1] for one, two in product(each, repeat=2)]
-        chosen = _thresholds_per_latent(_threshold_candidates(z, x, phi), np.array([0.3, 0.6]))
-        for kind, thresholds in enumerate(chosen):
+        chosen = _thresholds_per_latent(_threshold_candidates(z, x, phi), np.array([0.3, 0.6]), 2)[0]
+        for kind, thresholds in enumerate((chosen[:2], chosen[2:])):
             for t in thresholds:
                 l0, value = worth(z > t, x, z, phi).sum(axis=1)[[0, 1 + kind]]
                 assert value >= max(one[1 + kind] for one in tried if one[0] <= l0 + 1e-12) - 1e-9
+
+
+def test_owners_and_their_thresholds_are_best_at_the_l0_that_they_reach():
+    """All choices of two features of four and their thresholds, on 16 samples."""
+    rng = np.random.default_rng(4)
+    law, phi = Features(4, (0.5, 0.3, 0.3, 0.2)), dictionary(2, 4, 6)
+    for _ in range(5):
+        x = law.sample(16, rng)
+        z = (x @ phi.T) @ phi
+        ends = np.sort(z, axis=0)
+        cuts = [*(0.5 * (ends[:-1] + ends[1:])), np.full(4, np.inf)]
+        each = np.array([worth(z > cut, x, z, phi) for cut in cuts])  # (cuts, 3, features)
+        tried = [
+            one[:, i] + two[:, j]
+            for one, two in product(each, repeat=2)
+            for i, j in combinations(range(4), 2)
+        ]
+        thresholds, owners = _thresholds_per_latent(
+            _threshold_candidates(z, x, phi), asked := np.array([0.2, 0.5]), 2
+        )
+        for k, (t, of) in enumerate(zip(thresholds, owners, strict=True)):
+            kind = 1 + k // 2
+            l0, value = worth(z > t, x, z, phi)[:, of].sum(axis=1)[[0, kind]]
+            assert len(set(of)) == 2
+            assert l0 <= asked[k % 2] + 1e-12
+            assert not (z > t)[:, [i for i in range(4) if i not in of]].any()
+            assert value >= max(one[kind] for one in tried if one[0] <= l0 + 1e-12) - 1e-9
 
 
 def worth(on, x, z, phi):
@@ -150,7 +179,7 @@ def test_the_linear_reading_whitens_the_interference():
 def test_pursuit_by_its_definition():
     phi, rng = dictionary(3, 6) * np.linspace(0.5, 2.0, 6), np.random.default_rng(1)
     x = Features(6, 0.4).sample(30, rng)
-    atoms, least, new, squares = _pursuit_path(phi, x, 8)
+    atoms, least, new, squares = _pursuit_path(phi, np.arange(6), x, 8)
     for row, one in enumerate(x):
         r, seen, smallest = phi @ one, set(), np.inf
         for k in range(8):
@@ -198,7 +227,8 @@ def test_defaults():
     "law",
     [Features(12, 0.2), Features(12, 0.2, groups=[parent_child(0, [1], 0.3, 0.5), exclusive([2, 3], 0.2)])],
 )
-def test_many_features_are_taken_block_by_block_with_the_same_result(law, monkeypatch):
+@pytest.mark.parametrize("latents", [12, 7])
+def test_many_features_are_taken_block_by_block_with_the_same_result(law, latents, monkeypatch):
     """Sparse samples, five latents at a time, inner products in single precision."""
     phi = dictionary(5, 12)
     module = import_module("superposition.solvers.sae.ceiling")
@@ -209,9 +239,11 @@ def test_many_features_are_taken_block_by_block_with_the_same_result(law, monkey
 
     with monkeypatch.context() as same_draws:
         same_draws.setattr(module, "_sample_data", in_parts)
-        whole = ceiling(law, phi, l0=[1.0, 2.0, 3.0], samples=1000, rng=4)
+        whole = ceiling(
+            law, phi, l0=latents * np.array([0.08, 0.16, 0.24]), latents=latents, samples=1000, rng=4
+        )
     monkeypatch.setattr(module, "DENSE", 8)
-    found = ceiling(law, phi, l0=[1.0, 2.0, 3.0], samples=1000, rng=4)
+    found = ceiling(law, phi, l0=latents * np.array([0.08, 0.16, 0.24]), latents=latents, samples=1000, rng=4)
     assert found.decoders == (*DECODERS[:6], "pursuit")
     assert not found.models
     assert not found.exact.any()
@@ -246,6 +278,20 @@ def test_draws_stand_for_their_law():
     assert np.abs(other.f1 - stated.f1).max() > 0.05
 
 
+def test_linear_rows_of_draws_read_a_child_with_its_parent():
+    """Directions of the rows beside those of the law; chance co-occurrences of 40 features do not count."""
+    law = Features(40, 0.1, groups=[parent_child(0, [1, 2], 0.3, 0.2)])
+    phi, x = dictionary(12, 40), law.sample(40_000, 3)
+    exact, drawn = (_linear_regression(of, phi) for of in (law, _Draws(csr_array(x), csr_array(x))))
+    alone = phi.T @ np.linalg.inv(np.cov(x @ phi.T, rowvar=False))
+
+    def cosines(rows):
+        return np.sum(rows * exact, axis=1) / np.linalg.norm(rows, axis=1) / np.linalg.norm(exact, axis=1)
+
+    assert cosines(drawn).min() > 0.999
+    assert cosines(alone)[1:3].max() < 0.98
+
+
 def test_normal_interference_by_samples_of_it():
     """Rows read their own feature and a normal variable; one false alarm in a thousand."""
     law = Features(6, (0.1, 0.2, 0.3, 0.1, 0.4, 0.2), "half-normal", scale=0.7)
@@ -277,6 +323,51 @@ def test_interference_of_many_features_is_normal_and_of_few_is_not():
     assert np.isnan(ceiling(grouped, np.eye(4), l0=0.5, samples=300).normal_f1).all()
 
 
+def test_mcc_and_uniqueness_by_their_definitions():
+    rng = np.random.default_rng(3)
+    for d, n, latents in ((2, 5, 3), (3, 4, 4), (2, 6, 1)):
+        phi, V = rng.normal(size=(d, n)), rng.normal(size=(d, latents))
+        cosines = np.array(
+            [[abs(v @ f) / np.hypot.reduce(v) / np.hypot.reduce(f) for f in phi.T] for v in V.T]
+        )
+        best = max(np.mean(cosines[range(latents), list(at)]) for at in permutations(range(n), latents))
+        unique = len({max(range(n), key=row.__getitem__) for row in cosines}) / latents
+        assert match_columns(V, phi) == pytest.approx((best, unique), abs=1e-12)
+        assert match_columns(-3.0 * phi[:, :latents], phi) == pytest.approx((1.0, 1.0), abs=1e-12)
+    assert match_columns(np.zeros((2, 2)), np.eye(2)) == (0.0, 0.5)
+
+
+@pytest.mark.parametrize("latents", [1, 2, 3])
+def test_models_with_fewer_latents_have_the_exact_scores_that_are_said(latents):
+    """Binary features: every pattern. All columns of the decoder and rows belong to owners."""
+    p, phi = np.array([0.3, 0.1, 0.2, 0.15]), dictionary(2, 4, 8)
+    found = ceiling(Features(4, p, "binary"), phi, l0=[0.15, 0.3], latents=latents, samples=2000)
+    x = (np.arange(16)[:, None] >> np.arange(4) & 1).astype(float)
+    chances = np.prod(np.where(x > 0.0, p, 1.0 - p), axis=1)
+    for row, models in enumerate(found.models):
+        for at, one in enumerate(models):
+            of = found.owners[row, at]
+            assert one.W_in.shape == (latents, 2)
+            assert len(set(of)) == latents
+            on = (x @ phi.T) @ one.W_in.T + one.b_in > one.thresholds
+            f1 = np.mean(2.0 * (chances @ (on * x[:, of])) / (chances @ on + chances @ x[:, of]))
+            left = x @ phi.T - one(x @ phi.T)
+            mse = chances @ np.sum(left**2, axis=1)
+            want = f1, mse, chances @ on.sum(axis=1), *match_columns(one.W_out, phi)
+            got = (getattr(found, name)[row, at] for name in ("f1", "mse", "l0", "mcc", "uniqueness"))
+            assert tuple(got) == pytest.approx(want, abs=1e-10)
+    assert np.isnan(found.normal_f1).all()
+    assert found.exact[:-1].all()
+
+
+def test_as_many_latents_as_features_is_the_default():
+    law, phi = Features(7, np.linspace(0.1, 0.3, 7)), dictionary(3, 7)
+    one, other = (ceiling(law, phi, l0=[0.7, 1.2], samples=500, latents=k) for k in (None, 7))
+    for name in ("l0", "f1", "mse", "mcc", "uniqueness", "owners"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert np.all(one.owners == np.arange(7))
+
+
 # --- What is above the ceiling ------------------------------------------------------------------------------
 
 
@@ -304,6 +395,33 @@ def test_an_autoencoder_that_sees_the_features_is_above_the_ceiling():
         on = x @ phi.T @ sae.W_in.T + sae.b_in > sae.thresholds
         assert found.standard_errors_above(on.sum(axis=1).mean(), *mean_f1(on, x != 0.0)) < 3.0
     assert found.standard_errors_above(1.5, 0.08) < -3.0
+
+
+def f1_by_cosines(on, there, V, phi):
+    """Return F1 as SAELens averages it, over latents for the feature nearest to each; and standard error."""
+    cosines = np.abs((V / np.linalg.norm(V, axis=0)).T @ (phi / np.linalg.norm(phi, axis=0)))
+    there = there[:, cosines.argmax(axis=1)]
+    parts = [f1_of(on[k], there[k]).mean() for k in np.array_split(np.arange(len(on)), 20)]
+    return f1_of(on, there).mean(), np.std(parts, ddof=1) / 20**0.5
+
+
+def test_a_score_by_leakage_is_above_the_ceiling_of_as_many_latents_and_an_honest_one_is_not():
+    """Twelve autoencoders on fresh samples: one false alarm in a thousand, by Bonferroni and Student's t."""
+    law, phi, latents = Features(30, np.geomspace(0.3, 0.02, 30)), dictionary(10, 30, 3), 12
+    found = ceiling(law, phi, l0=[0.8, 1.2, 1.6, 2.0], latents=latents, samples=2000)
+    limit = stats.t.isf(1e-3 / len(found.models), 19)
+    x, rng = law.sample(20_000, 7), np.random.default_rng(8)
+
+    def above(on, sae):
+        scores = f1_by_cosines(on, x != 0.0, sae.W_out, phi)
+        return found.standard_errors_above(on.sum(axis=1).mean(), *scores)
+
+    for k, (_, sae, *_) in enumerate(found.models):
+        honest = x @ phi.T @ sae.W_in.T + sae.b_in > sae.thresholds
+        assert above(honest, sae) < limit, found.decoders[k]
+        if k == found.f1[:-1, 1].argmax():  # one time in three a latent sees its feature itself
+            there = x[:, found.owners[k, 1]] != 0.0
+            assert above(np.where(rng.random(there.shape) < 1 / 3, there, honest), sae) > limit
 
 
 @pytest.mark.parametrize(("n", "d", "seed"), [(9, 4, 0), (6, 2, 1)])

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import superposition as sp
+from superposition.solvers.sae.ceiling import match_columns
 from superposition.theory.features import Features
 from superposition.validate.loading import autoencoder_of
+from superposition.validate.loading.synthetic import synthetic_dictionary
 
 torch = pytest.importorskip("torch", reason="SAELens' autoencoders are PyTorch's")
 lens = pytest.importorskip("sae_lens", reason="it is an oracle: pip install sae-lens")
@@ -214,6 +216,43 @@ def test_the_ceiling_of_saelens_synthetic_data_is_what_saelens_measures():
     assert seen < TAIL
 
 
+def test_mcc_and_uniqueness_are_those_of_saelens():
+    rng = np.random.default_rng(5)
+    for d, n, latents in ((3, 8, 5), (6, 8, 8), (4, 20, 7)):
+        phi = rng.normal(size=(d, n))
+        for V in (rng.normal(size=(d, latents)), phi[:, :latents] + 0.3 * rng.normal(size=(d, latents))):
+            rows = [torch.tensor(part.T) for part in (V, phi)]
+            theirs = synthetic.mean_correlation_coefficient(*rows), synthetic.feature_uniqueness(*rows)
+            assert match_columns(V, phi) == pytest.approx(theirs, abs=1e-12)
+
+
+@pytest.mark.slow
+def test_the_ceiling_of_fewer_latents_is_what_saelens_measures():
+    """F1 over latents, explained variance, L0, MCC and uniqueness: a third of the features own a latent."""
+    law, phi = Features(30, np.geomspace(0.3, 0.02, 30)), np.random.default_rng(2).normal(size=(12, 30))
+    phi /= np.linalg.norm(phi, axis=0)
+    found = sp.ceiling(law, phi, l0=[1.2], latents=10, samples=20_000, rng=1)
+    for k, (one,) in enumerate(found.models):
+        parts = [scored(one, law, phi, seed, 20_000) for seed in range(PARTS)]
+        for name in ("mcc", "uniqueness"):
+            assert getattr(found, name)[k, 0] == pytest.approx(getattr(parts[0], name), abs=1e-6)
+        if found.uniqueness[k, 0] < 1.0:  # SAELens compares with the nearest feature, which is not the owner
+            continue
+        variance = found.mse[k, 0] / (1.0 - found.explained_variance[k, 0])
+        explained = [part.explained_variance for part in parts]
+        for ours, error, theirs in (
+            (found.f1, found.f1_error[k, 0], [part.classification.f1_score for part in parts]),
+            (found.l0, found.l0_error[k, 0], [part.sae_l0 for part in parts]),
+            (
+                found.explained_variance,
+                found.mse_error[k, 0] / variance,
+                explained,
+            ),
+        ):
+            assert differs(ours[k, 0], theirs, error) < TAIL, found.decoders[k]
+    assert (found.uniqueness[:-1] == 1.0).sum() >= 9
+
+
 # --- Laws of configurations, against the generator they are for ---------------------------------------------
 # The benchmark SynthSAEBench-16k (arXiv 2602.14687) with fewer features, parts of it as its authors ablate
 # them, and SAELens' defaults. Of each, one change that has to be seen.
@@ -300,6 +339,11 @@ def test_laws_of_configurations_are_those_of_its_generator(name):
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_what_a_configuration_draws_from_its_seed_is_what_saelens_draws(name, tmp_path):
     model = made_by_saelens(CONFIGURATIONS[name][0])
+    if CONFIGURATIONS[name][0].get("seed") is not None:
+        directions = {"num_steps": 100, "lr": 3e-4}
+        spread = {**CONFIGURATIONS[name][0], "hidden_dim": 16, "orthogonalization": directions}
+        vectors = made_by_saelens(spread).feature_dict.feature_vectors
+        np.testing.assert_allclose(synthetic_dictionary(spread), vectors.detach().numpy().T, atol=3e-6)
     model.save(tmp_path)
     config = sp.laws.from_saelens(CONFIGURATIONS[name][0])
     for other in (model, model.cfg, tmp_path, tmp_path / "synthetic_model_config.json"):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import superposition as sp
+from superposition.validate.loading.synthetic import synthetic_dictionary
 
 torch = pytest.importorskip("torch", reason="SAELens draws with PyTorch")
 
@@ -45,6 +46,28 @@ def test_what_is_drawn_comes_from_the_seed_of_its_kind():
     )
     np.testing.assert_allclose(small, 0.1 * drawn("randn", (5, 2), 11))
     np.testing.assert_allclose(np.sum(large**2, axis=1), 0.99)  # what SAELens leaves at most
+
+
+def test_the_dictionary_is_what_adam_of_pytorch_makes_of_its_definition():
+    """Autograd of the sum over pairs, in double precision: 0 but for what single precision leaves."""
+    n, d, steps, rate = 24, 5, 60, 3e-3
+    E = torch.randn(n, d, generator=torch.Generator().manual_seed(9))
+    E = (E / E.norm(dim=1, keepdim=True)).double().requires_grad_()
+    adam = torch.optim.Adam([E], lr=rate)
+    for _ in range(steps):
+        adam.zero_grad()
+        cosines = E @ E.T - torch.eye(n)
+        weights = 1.0 + (n - 1.0) * torch.eye(n)
+        (weights * cosines**2).sum().backward()
+        adam.step()
+    want = (E / E.norm(dim=1, keepdim=True)).detach().numpy().T
+    settings = {"num_features": n, "hidden_dim": d, "seed": 9}
+    spread = {"num_steps": steps, "lr": rate}
+    phi = synthetic_dictionary({**settings, "orthogonalization": spread})
+    assert np.abs(phi - want).max() < 1e-4
+    assert np.abs(synthetic_dictionary(settings) - want).max() > 0.05  # the directions that it starts from
+    with pytest.raises(ValueError, match="a seed, as its dictionary is drawn at random"):
+        synthetic_dictionary({**settings, "seed": None})
 
 
 def test_features_of_a_hierarchy_fire_with_their_parents():

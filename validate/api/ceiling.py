@@ -28,6 +28,7 @@ def ceiling(
     dictionary: npt.ArrayLike,
     l0: npt.ArrayLike | None = None,
     *,
+    latents: int | None = None,
     samples: int = 10_000,
     rng: Any = 0,
 ) -> Answer:
@@ -52,6 +53,9 @@ def ceiling(
     l0 : float or sequence of float, optional
         Expected numbers of latents that are on; by default from a half to twice the expected number of
         features that are.
+    latents : int, optional
+        Number of latents, at most n_features; by default as many. If they are fewer, those features own one
+        for which the score (F1, or the error saved) is largest at that L0.
     samples : int, optional
         Number of draws that fix thresholds and regressions; as many others evaluate the decoders that are not
         evaluated exactly. If `law` is draws, half of them at most: ``samples=len(law) // 2`` takes all.
@@ -64,17 +68,21 @@ def ceiling(
         The fields of `solvers.sae.Ceiling`. ``decoders`` names them: encoders in one step, of rows of the
         dictionary, linear or logistic regression or training, with one of three choices of thresholds each;
         and matching pursuit. Arrays of shape (decoders, L0s) are ``l0`` (as reached), ``f1`` (mean over
-        features of the F1 of a feature's latent), ``mse`` (summed over coordinates), ``explained_variance``
-        and the errors ``l0_error``, ``f1_error``, ``mse_error``; ``models`` are the autoencoders of the
-        one-step decoders. `to_frame` has a row for each decoder and L0, with its certainty; `plot` draws
-        ``what="f1"``, "mse" or "explained_variance".
+        latents of the F1 for the feature that owns each), ``mse`` (summed over coordinates),
+        ``explained_variance``, ``mcc`` and ``uniqueness`` (of the decoder's columns, as SAELens has them) and
+        the errors ``l0_error``, ``f1_error``, ``mse_error``; ``owners`` (decoders, L0s, latents) are features
+        and ``models`` the autoencoders of the one-step decoders. `to_frame` has a row for each decoder and
+        L0, with its certainty; `plot` draws ``what="f1"``, "mse" or
+        "explained_variance".
     """
-    attained = reached(law, dictionary, l0, samples=samples, rng=rng)
+    attained = reached(law, dictionary, l0, latents=latents, samples=samples, rng=rng)
     exact = bool(attained.exact[0])
     error = "± one standard error; attained, not proved to be the best"
     samples_note = f"on {attained.samples:,} samples, {error}"
     kinds = ["exact" if is_exact else "measured" for is_exact in attained.exact]
-    names = ("l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance")
+    names = (
+        "l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance", "mcc", "uniqueness",
+    )  # fmt: skip
     data = xr.Dataset(
         {
             **{name: (("decoder", "target_l0"), getattr(attained, name)) for name in names},
@@ -101,8 +109,10 @@ def _summary_lines(attained: Ceiling, shape: tuple[int, ...]) -> list[str]:
     d, n = shape
     used = 2 * attained.samples
     size = f"{count_noun(n, 'feature')} in {count_noun(d, 'dimension')}"
+    latents = attained.owners.shape[-1]
+    whose = "one latent each" if latents == n else count_noun(latents, "latent")
     lines = [
-        f"{size}, {attained.mean_active:.4g} on; one latent each, F1 is their mean",
+        f"{size}, {attained.mean_active:.4g} on; {whose}, F1 is their mean",
         f"{'L0':7}{'F1, one step':18}{'error, one step':18}{'F1, pursuit':18}error, pursuit",
     ]
     for k, target in enumerate(attained.target_l0):

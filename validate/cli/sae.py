@@ -15,7 +15,7 @@ _NAMES = (
 
 _CEILING_FIELDS = (
     "decoders", "target_l0", "l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance",
-    "exact", "samples", "normal_f1", "mean_active", "certainty", "note",
+    "mcc", "uniqueness", "owners", "exact", "samples", "normal_f1", "mean_active", "certainty", "note",
 )  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def sae(options: argparse.Namespace) -> None:
         "draws of the features, one matrix (count, n_features) in an .npz file, in place of a law",
         metavar="FILE",
     ),
-    *options_of("api.ceiling.ceiling", "l0", "samples"),
+    *options_of("api.ceiling.ceiling", "l0", "latents", "samples"),
     SEED,
     *RESULTS,
 )

@@ -1,4 +1,4 @@
-"""Laws of SAELens' synthetic data, from its configurations, files and objects; as of SAELens 6.54."""
+"""Laws and dictionaries of SAELens' synthetic data, from its configurations; as of SAELens 6.54."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from ...theory.features.trees import Node, count_patterns, hierarchy_group, walk
 from ...theory.validation import FloatArray, choice, integer, number, short_repr
 from .files import read_file, read_settings
 
-__all__ = ["synthetic_law"]
+__all__ = ["synthetic_dictionary", "synthetic_law"]
 
 _CONFIG_FILE, _ARRAYS_FILE, _HIERARCHY_FILE = (
     "synthetic_model_config.json", "synthetic_model.safetensors", "hierarchy.json",
@@ -49,6 +49,8 @@ _NODE: dict[str, Any] = {
 # What SAELens adds to the seed of the configuration, for each kind of draw.
 _SEED_STD, _SEED_MEAN, _SEED_HIERARCHY, _SEED_CORRELATION = 1, 2, 3, 4
 _LEAST_ALONE = 0.01  # the least variance that SAELens leaves to a feature beside the common factors
+_ORTHOGONALIZATION: dict[str, Any] = {"num_steps": 200, "lr": 0.01, "chunk_size": 1024}
+_ADAM_MEAN, _ADAM_SQUARE, _ADAM_LEAST = 0.9, 0.999, 1e-8  # PyTorch's defaults
 _MOST_PATTERNS = 2**16 + 1  # as of `parent_child`
 _MOST_LEVELS = 100
 
@@ -94,6 +96,42 @@ def _exact_law(parts: _Parts) -> Features | None:
     # A value that is 0 switches the children off: here a feature is on where its value is positive.
     on = p * (1.0 - values.zero)
     return Features(p.size, on, values.nonzero, std, groups=[hierarchy_group(tree, on) for tree in trees])
+
+
+def synthetic_dictionary(config: Mapping[str, Any]) -> FloatArray:
+    """Return the dictionary, (d, n_features), that SAELens makes of a configuration on a CPU.
+
+    Random directions of length 1 take steps of Adam down the sum of squared cosines of pairs, in single
+    precision. That is quick: of the directions E, a row each, the sum over all pairs is that of the squares
+    of E'E, which is (d, d). On a GPU PyTorch draws other directions from the same seed.
+
+    >>> phi = synthetic_dictionary({"num_features": 4, "hidden_dim": 3, "seed": 0, "orthogonalization": {}})
+    >>> phi.shape, (phi**2).sum(axis=0).round(3)
+    ((3, 4), array([1., 1., 1., 1.]))
+    """
+    settings = _options("the model", config, _MODEL)
+    shape = (
+        integer("config['num_features']", settings["num_features"], 1),
+        integer("config['hidden_dim']", settings["hidden_dim"], 1),
+    )
+    E = _torch_draws("dictionary", "randn", shape, settings["seed"], 0).astype(np.float32)
+    E /= np.linalg.norm(E, axis=1, keepdims=True)
+    if settings["orthogonalization"] is not None:
+        options = _options("orthogonalization", settings["orthogonalization"], _ORTHOGONALIZATION)
+        rate = number("config['orthogonalization']['lr']", options["lr"], 0)
+        mean, square = np.zeros((2, *shape), np.float32)
+        for step in range(
+            1, 1 + integer("config['orthogonalization']['num_steps']", options["num_steps"], 0)
+        ):
+            length = np.sum(E**2, axis=1, keepdims=True)
+            # Of the sum over pairs of (e_i e_j)^2, and n times that of (|e_i|^2 - 1)^2, which keeps lengths.
+            gradient = 4.0 * (E @ (E.T @ E) - length * E) + 4.0 * shape[0] * (length - 1.0) * E
+            mean += (1.0 - _ADAM_MEAN) * (gradient - mean)
+            square += (1.0 - _ADAM_SQUARE) * (gradient**2 - square)
+            spread = np.sqrt(square / (1.0 - _ADAM_SQUARE**step)) + _ADAM_LEAST
+            E -= rate * (mean / (1.0 - _ADAM_MEAN**step)) / spread
+        E /= np.linalg.norm(E, axis=1, keepdims=True)
+    return np.asarray(E.T, float)
 
 
 # --- Reading ------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Sparse autoencoders: the best ones of few features beside closed forms, and scores of ideal decoders."""
 
 from ...runner.declarations import Section
-from . import ceiling, dense, hedging, oblique, pairs
+from . import benchmark, ceiling, dense, hedging, oblique, pairs
+from .benchmark import plot_benchmark, run_benchmark
 from .ceiling import plot_reached, run_reached
 from .dense import plot_dense, run_dense
 from .hedging import plot_hedging, run_hedging
@@ -9,8 +10,8 @@ from .oblique import plot_oblique, run_oblique
 from .pairs import plot_pairs, run_pairs
 
 __all__ = [
-    "SECTION", "plot_dense", "plot_hedging", "plot_oblique", "plot_pairs", "plot_reached", "run_dense",
-    "run_hedging", "run_oblique", "run_pairs", "run_reached",
+    "SECTION", "plot_benchmark", "plot_dense", "plot_hedging", "plot_oblique", "plot_pairs", "plot_reached",
+    "run_benchmark", "run_dense", "run_hedging", "run_oblique", "run_pairs", "run_reached",
 ]  # fmt: skip
 
 TEXT = r"""
@@ -22,4 +23,4 @@ one of them stands for both features. Where features outnumber dimensions, an ex
 than the true dictionary. And decoders that know features and dictionary say what a score is
 worth.
 """
-SECTION = Section.of("sae", "Sparse autoencoders", TEXT, hedging, pairs, oblique, dense, ceiling)
+SECTION = Section.of("sae", "Sparse autoencoders", TEXT, hedging, pairs, oblique, dense, ceiling, benchmark)
