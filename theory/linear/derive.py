@@ -39,9 +39,10 @@ def total_loss(M: Any, sigma: Any) -> Any:
 
 
 def tied_flows(W: Any, sigma: Any) -> tuple[Any, Any]:
-    """Return dW/dt under the encoder's flow (Eq. 22) and under the decoder's, on tied weights W.
+    """Return (dW/dt of the encoder, of the decoder) by the flow of E|x - A B x|^2 / 2 at A = B' = W.
 
-    W is (n_features, n_hidden), sigma the second moments E x x' of the data.
+    The first is Eq. 22 of the notes on linear autoencoders (2022). W is (n_features, n_hidden), sigma the
+    second moments E x x' of the data.
     """
     rest = sp.eye(W.shape[0]) - W * W.T
     return sigma * rest * W, rest * sigma * W

@@ -69,7 +69,10 @@ def predict(options: argparse.Namespace) -> None:
 
 
 def _predict_law(options: argparse.Namespace) -> None:
-    """Print the predictions for a law of the data at several widths."""
+    """Print what the theory predicts that models lose at a law of the data, at each of several widths.
+
+    Widths are numbers of hidden neurons, ``options.n_hidden``; the law is that of the options of data.
+    """
     from ..api.predict import predict
 
     check_picture(options.plot)

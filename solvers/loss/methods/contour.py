@@ -159,7 +159,10 @@ NEAR = 4.0
 
 
 def terms(law: Law) -> float:
-    """Return the least cost of an output: nodes of the integral times features, each with a transform."""
+    """Return the least number of transforms of values that an output takes: one a feature and node.
+
+    The nodes are those of the integral along the contour.
+    """
     return 1024.0 * law.n
 
 

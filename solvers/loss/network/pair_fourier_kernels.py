@@ -441,13 +441,18 @@ def _add_unit_slopes(
 ) -> None:  # fmt: skip
     """Add the slopes of unit u's features to `real_sums` and, times the row's frequency, to `slope_sums`.
 
-    Both are (n, K): derivatives by a feature's weights follow from the sums over columns. The terms are those
-    at frequency k of `rows` and the M `columns` `low` to `high` - 1. `values` (2, rows, M) are the transforms
-    of the unit's features and the rows of its steps, `last` the number of the last one, from `_unit_rows`,
-    called with the same `waves`, `rows`, k, `columns`, `low`, `high`, `cosines`, `sines` and `units`. `left`
-    has the terms times the product over all features and times the part where one alone is on, from
-    `_add_row_slopes`; `lone` is the probability that each feature alone is on. `slope` (2, M) and `by_rows`
-    are overwritten.
+    Both are (n, K), a row for each feature and a column for each frequency of the second neuron: derivatives
+    by a feature's weights follow from their sums over columns. A unit is a feature or a group of dependent
+    ones. A term of the double sum over frequencies is a coefficient times the product of the units' factors,
+    less what patterns with one feature on add to it; here are the terms of frequency k of the first neuron,
+    in `rows`, and of M of the second, `columns` `low` to `high` - 1. `cosines` and `sines` (n, K) are of
+    each feature's weight times the columns' frequencies.
+
+    `values` (2, steps, M), real and imaginary parts, are from `_unit_rows`: what it computes the unit's
+    factor from, step by step; the factor is number `last`. `left` (4, M), from `_add_row_slopes`, has real
+    and imaginary part of the coefficient times the product of all factors, and of the coefficient of the
+    patterns with one feature on, whose probabilities are `lone` (n,). `slope` (2, M) and `by_rows`, of the
+    shape of `values`, are scratch.
     """
     x1, x2, first = rows.x[k], columns.x[low:high], units.first[u]
     is_single = last == 0

@@ -87,10 +87,12 @@ def _padded(values: FloatArray) -> FloatArray:
 def _measure(name: str, scales: FloatArray, seeds: Sequence[int], step: float) -> xr.Dataset:
     """Return times at which the flow of a model leaves saddles, measured and predicted, as in `run_stages`.
 
-    The dataset has what `run_stages` returns of one model: ``escape``, ``predicted`` and ``plateau`` (scale,
-    seed, stage), ``height`` and ``rate`` (stage), ``opposite`` (scale, seed) and ``path``. `name` is one of
-    `MODELS`, "pair" or "three"; there is a flow, in steps of length `step`, from each of `scales`, standard
-    deviations of first weights, and each of `seeds`.
+    The dataset has what `run_stages` returns of one model: times ``escape`` and ``predicted``, and the loss
+    halfway between escapes, ``plateau`` (scale, seed, stage); the saddles' losses ``height`` and the rates of
+    growth ``rate`` there (stage); whether two features end with ``opposite`` weights (scale, seed); and
+    ``path``, a number, the time between the escapes of "pair". `name` is one of `MODELS`, "pair" or "three";
+    there is a flow, in steps of length `step`, from each of `scales`, standard deviations of first weights,
+    and each of `seeds`.
     """
     law, m = MODELS[name]
     n, bias = law.n_features, law.mean
