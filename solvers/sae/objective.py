@@ -22,8 +22,6 @@ from .sampled import ObjectiveWeights, sample_objective
 
 __all__ = ["AutoencoderObjective", "ObjectiveValue"]
 
-# Of exact sums, above which samples are taken.
-SECONDS = 60.0
 # Seconds of a term of these sums, at least.
 TERM = 5e-9
 
@@ -77,8 +75,10 @@ class AutoencoderObjective:
         Whether activations have their mean subtracted, so that their mean is 0.
     method : {"auto", "exact", "samples"}, optional
         Expectations by sums and integrals, or as means over samples. By default samples are taken if exact
-        ones do not cover the law, or need more than a minute, by the number of terms or as is seen after the
+        ones do not cover the law, or need more than `seconds`, by the number of terms or as is seen after the
         first pairs of latents; what the first call takes is taken for this number of latents from then on.
+    seconds : float, optional
+        Of a call with exact sums, above which samples are taken by default.
     samples : int, optional
         Number of samples, 1000 to 1e9, or a few more. The error falls as one over its root.
     rng : None, int or numpy.random.Generator, optional
@@ -113,7 +113,7 @@ class AutoencoderObjective:
     def __init__(
         self, law: Any, dictionary: npt.ArrayLike, *, l1: float = 0.0, l0: float = 0.0,
         prefixes: Mapping[int, float] | None = None, centred: bool = False, method: str = "auto",
-        samples: int = 100_000, rng: Any = 0, tol: float = 1e-9,
+        seconds: float = 60.0, samples: int = 100_000, rng: Any = 0, tol: float = 1e-9,
     ):  # fmt: skip
         self.phi = validation.real("dictionary", validation.matrix("dictionary", dictionary))
         self.l1, self.l0 = validation.number("l1", l1, 0.0), validation.number("l0", l0, 0.0)
@@ -126,6 +126,7 @@ class AutoencoderObjective:
             for size, weight in prefixes.items()
         }
         self.method = validation.choice("method", method, ("auto", "exact", "samples"))
+        self.seconds = validation.number("seconds", seconds, 0.0)
         self.samples = validation.integer("samples", samples, 1000, 10**9)
         self._seed = int(validation.generator("rng", rng).integers(2**62))
         self.law = without_importance(as_features(law, self.phi.shape[1]))
@@ -144,7 +145,7 @@ class AutoencoderObjective:
         network = network_on_features(sae, self.phi)
         method = self._methods.get(sae.n_hidden, self.method)
         if method != "samples":
-            limit = SECONDS if method == "auto" else np.inf
+            limit = self.seconds if method == "auto" else np.inf
             try:
                 objective_value = self._exact(network, gradient, limit)
                 method = "exact"

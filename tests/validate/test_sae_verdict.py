@@ -67,7 +67,7 @@ def test_a_descent_ends_below_its_start_and_where_its_objective_says(hidden):
 def test_a_sampled_objective_has_the_verdict_of_other_samples(monkeypatch):
     from superposition.validate.api import sae as module
 
-    sampled = lambda *law, **settings: AutoencoderObjective(*law, method="samples", **settings)  # noqa: E731
+    sampled = lambda *law, **settings: AutoencoderObjective(*law, **settings | {"method": "samples"})  # noqa: E731
     monkeypatch.setattr(module, "AutoencoderObjective", sampled)
     true = Model(np.eye(2), b_in=-0.05, hidden="relu", W_out=np.eye(2), output="identity")
     found = sp.sae(true, BINARY_PAIR, l1=0.2, seconds=10.0)

@@ -29,7 +29,9 @@ from .entry import entry
 __all__ = ["draw_f1", "sae"]
 
 _UNCERTAIN = 1e-4  # error of a probability that is said
-_SAMPLES = 20_000  # of an objective in descents, where it is sampled
+_SAMPLES, _FRESH = 20_000, 400_000  # of an objective in descents, where it is sampled, and at their ends
+_TOL = 1e-6  # of an objective that is exact
+_CALLS, _SHORT = 20, 0.5  # an exact objective is called so often in a descent, or takes so few seconds
 _STARTS = 8  # of the search for a better autoencoder
 _SAME = 1e-6  # difference of objectives, as a share of the error of rebuilding nothing, that is none
 _SAMPLED_PAIR = 1e-3  # probability of a pair that 100 of 100,000 samples hold
@@ -158,25 +160,29 @@ def _verdict(
 ) -> dict[str, Any]:
     """Return verdict, advice and objectives of an autoencoder with the penalties `l1` and `l0`.
 
-    Half of the `seconds` is for a descent from it, the rest for a search. Objectives that are sampled are
-    compared on other samples than those of the descents.
+    Half of the `seconds` is for a descent from it, the rest for a search. Objectives are sampled where a
+    descent by exact ones would take longer; they are compared on more and other samples than those of the
+    descents.
     """
     phi = np.eye(autoencoder.n_features) if dictionary is None else dictionary
-    objective = AutoencoderObjective(law, phi, l1=l1, l0=l0, samples=_SAMPLES)
-    bias, deadline = bool(np.any(autoencoder.b)), Deadline(seconds / 2)
+    budget = seconds / 2
+    objective = AutoencoderObjective(
+        law, phi, l1=l1, l0=l0, tol=_TOL, seconds=max(budget / _CALLS, _SHORT), samples=_SAMPLES
+    )
+    method = objective(autoencoder).method
+    bias, deadline = bool(np.any(autoencoder.b)), Deadline(budget)
     descended, _ = descend(objective, autoencoder, decoder_bias=bias, seconds=deadline)
     is_over = deadline.is_over()
     search = best_autoencoder(
         objective, autoencoder.n_hidden, hidden=autoencoder.hidden, decoder_bias=bias, starts=_STARTS,
-        seconds=seconds / 2, progress=False,
+        seconds=budget, progress=False,
     )  # fmt: skip
-    fresh = AutoencoderObjective(law, phi, l1=l1, l0=l0, rng=1)
+    fresh = AutoencoderObjective(law, phi, l1=l1, l0=l0, tol=_TOL, method=method, samples=_FRESH, rng=1)
     now, low, best = (fresh(sae, gradient=False) for sae in (autoencoder, descended, search.sae))
-    is_sampled = now.method == "samples"
+    is_sampled = method == "samples"
     nothing = float(np.sum(np.asarray(phi) ** 2 @ objective.law.second_moment))
-    margin = _SAME * nothing + 4.0 * is_sampled * (
-        now.error_estimate + max(low.error_estimate, best.error_estimate)
-    )
+    errors = now.error_estimate + max(low.error_estimate, best.error_estimate)
+    margin = _SAME * nothing + (4.0 if is_sampled else 1.0) * errors
     known = min(now.value, low.value, best.value)
     of_search = f"{count_noun(search.starts, 'start')} of a search"
     if now.value - low.value > margin:
