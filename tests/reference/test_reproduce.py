@@ -19,7 +19,7 @@ DIFFERENT: dict[str, str] = {}
 # Parts of half a minute and more on a core.
 LONG = {
     "codes.lines", "codes.polished", "computation.map", "decoders.trained", "noise.fresh",
-    "training.rug_n512", "unequal.descended", "unequal.tables",
+    "sae.benchmark", "training.rug_n512", "unequal.descended", "unequal.tables",
 }  # fmt: skip
 MODEL = ("p", "ratio", "n_hidden", "seed")  # what tells models of one run apart
 

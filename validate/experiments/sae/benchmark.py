@@ -159,8 +159,8 @@ def f1_above(ds: xr.Dataset, n_hidden: int, l0: float, f1: float, f1_error: floa
     `ds` is of `run_benchmark`; `Ceiling.standard_errors_above` says which decoders are compared.
     """
     one_step = ds.sel(n_hidden=n_hidden).drop_sel(decoder="pursuit")
-    quantities = (one_step[name].values for name in ("l0", "f1", "f1_error"))
-    return standard_errors_above(*quantities, l0, score=f1, error=f1_error)
+    l0s, scores, errors = (one_step[name].values for name in ("l0", "f1", "f1_error"))
+    return standard_errors_above(l0s, scores, errors, l0, score=f1, error=f1_error)
 
 
 def compare_published(ds: xr.Dataset) -> pd.DataFrame:
