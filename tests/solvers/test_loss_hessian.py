@@ -62,5 +62,14 @@ def test_derivatives_are_in_the_units_of_the_features():
         np.testing.assert_allclose(curvature, by_slope, atol=1e-5)
 
 
+def test_an_own_weight_near_0_has_the_curvature_of_differences():
+    """Then the third moment of the own feature is a series; elsewhere it follows from the second one."""
+    row, h = np.array([0.01, -0.2, 0.3, -0.1]), 1e-3
+    found = row_hessian(row, 0, 0.1, 0.3)
+    moved = [row_hessian(row + k * h * np.eye(4)[0], 0, 0.1, 0.3).gradient for k in (2, 1, -1, -2)]
+    difference = (8.0 * (moved[1] - moved[2]) - (moved[0] - moved[3])) / (12.0 * h)
+    np.testing.assert_allclose(found.hessian[0], difference, atol=1e-5)
+
+
 def split(at):
     return at[:3], 0, float(at[3])

@@ -196,3 +196,9 @@ def test_what_is_no_complex_number_is_refused():
             Features(1, 1.0).transform(bad)
     with pytest.raises(KeyError, match="of its own"):  # what an array of a user raises
         Features(1, 1.0).transform(Broken())
+
+
+def test_moments_given_a_value_that_is_not_0():
+    law = law_named("values", "rectified-normal")
+    for k in range(4):
+        assert law.nonzero.moment(k) == pytest.approx(law.moment(k) / (1.0 - law.zero) if k else 1.0)

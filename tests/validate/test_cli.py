@@ -133,6 +133,7 @@ WRONG = [
     ("report --only weather", "`only`", "got 'weather'"),
     ("report --profile quik", "`profile`", "got 'quik'; did you mean 'quick'?"),
     ("report --out /dev/null/x", "`out`", "got '/dev/null/x'"),
+    ("predict", "PHENOMENON", "the following arguments are required"),
     ("bset --p 0.1", "COMMAND", "invalid choice: 'bset'; did you mean 'best'?"),
     ("predict rgu --p 0.1", "PHENOMENON", "invalid choice: 'rgu'; did you mean 'rug'?"),
     ("best --n-feature 5 --n-hidden 2 --p 0.1", "--n-feature 5", "did you mean '--n-features'?"),

@@ -66,6 +66,14 @@ def test_a_model_with_such_a_name_is_audited(tmp_path, capsys):
 # --- Tables -------------------------------------------------------------------------------------------------
 
 
+def test_sentences_are_wrapped_in_a_table_of_a_usual_terminal(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "60")
+    text.print_table("title", ["n", "what is said"], [["7", "word " * 30]])
+    shown = capsys.readouterr().out.splitlines()
+    assert any(re.search(r"n .* what is said", line) for line in shown)
+    assert sum("word word" in line for line in shown) > 1
+
+
 CELLS = st.text("0123456789.-e", min_size=1, max_size=14)
 
 

@@ -300,7 +300,10 @@ def test_claims_have_the_last_day_on_which_one_of_them_was_judged(monkeypatch):
     for given, day in (({}, " of 2026-02-03"), ({"id": "C9"}, " of 2026-01-30"), ({"id": "L10"}, "")):
         note = f"from stored evidence{day}; `superposition claims --run` checks again"
         assert sp.claims(**given).note == note
-    assert sp.claims(id=["C8", "L10"]).to_frame()["id"].tolist() == ["L10", "C8"]  # as in the ledger
+    frame = sp.claims(id=["C8", "L10"]).to_frame()
+    assert frame["id"].tolist() == ["L10", "C8"]  # as in the ledger
+    assert frame["instead"].tolist() == [rows[id]["correction"] or "" for id in ("L10", "C8")]
+    assert "" in sp.claims().to_frame()["instead"].tolist()
 
 
 def test_claims_are_those_of_the_command(capsys):

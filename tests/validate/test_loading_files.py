@@ -308,3 +308,12 @@ def test_flags_of_a_configuration_may_be_words():
     for word in ("maybe", 1.0, 2):
         with pytest.raises(ValueError, match="by True or False whether apply_b_dec_to_input"):
             read_sae_settings({"apply_b_dec_to_input": word})
+
+
+def test_a_name_that_tells_a_decoder_makes_the_other_one_the_encoder():
+    A, B = np.ones((2, 5)), np.arange(10.0).reshape(5, 2)
+    for encoder, decoder in (("proj", "decoder"), ("encoder", "proj"), ("encoder", "decoder")):
+        for names in ([encoder, decoder], [decoder, encoder]):
+            model = sp.Model.of({name: {encoder: A, decoder: B}[name] for name in names} | {"b": np.zeros(5)})
+            np.testing.assert_array_equal(model.W_in, A)
+            np.testing.assert_array_equal(model.W_out, B)

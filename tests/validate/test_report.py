@@ -1,6 +1,7 @@
 """The page of the report: self-contained, well formed, complete, and written whole or not at all."""
 
 import functools
+import html
 import json
 import os
 import re
@@ -136,6 +137,8 @@ def test_the_page_shows_verdicts_evidence_and_escaped_text(text, rows):
         assert f"1 {row.verdict}</a></li>" in text
         assert page.formulas(row.claim.statement) in text
         assert page.paragraphs(row.evidence.text) in text
+        words = re.search(f"<tr id='{page.slug(row.claim.id)}'.*? data-words='(.*?)'>", text, re.DOTALL)[1]
+        assert row.evidence.text in html.unescape(words)
     for words in ("A &lt;toy&gt; &amp; its caption.", "rug &lt;b&gt;", "<p>First &amp; foremost.</p>"):
         assert words in text
 

@@ -202,6 +202,9 @@ def test_a_cluster_whose_workers_are_killed_gets_the_tasks_once_more(monkeypatch
         return found
 
     assert on_cluster(0) == done(CHAIN, 1)
+    for jobs, at_once in ((None, 6), (5, 5)):  # twice the three threads
+        with dask_pool("tcp://host:8786", jobs, resources={"GPU": 1})() as (_, count):
+            assert count() == at_once
     with pytest.warns(RuntimeWarning, match=r"workers were killed, .*; begun were alone, first"):
         assert on_cluster(2) == done(CHAIN, 1)
     with (
