@@ -385,9 +385,10 @@ def _fill_drop_times(
 
 @inner
 def _place_at_time(table: FloatArray, k: int, t: float) -> float:
-    """Return the place x in [0, 1] of step k at the time t in it, by Newton's method in a bracket.
+    """Return which share x in [0, 1] of step k the threshold has passed at the time t, by Newton's method.
 
-    `table` has a step of the threshold in each row (`integrate_threshold`).
+    t is the time since the integration began, within step k. `table` has a step of the threshold in each row:
+    where and when it starts, its width and rate, and a polynomial (`integrate_threshold`).
     """
     elapsed = t - table[k, TIME]
     low, high = 0.0, 1.0

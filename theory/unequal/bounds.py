@@ -156,10 +156,12 @@ def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> F
 def _selections(law: Features) -> list[FloatArray]:
     """Return an array for each choice of a member from every group: rows p, weight and number of features.
 
-    A column is a class of features; weight is importance times scale², divided among the choices. A chosen
-    member has one for each pattern of the rest of its group: p given that pattern, and as number the
-    probability of the pattern. Members of one choice are independent, and the loss is at least the sum of the
-    bounds of all choices.
+    The features chosen are independent, and the loss is at least the sum of the bounds of all choices: there
+    are as many as members in the largest group, so that each feature is chosen, and its weight, importance
+    times scale², is divided equally among the choices that it is in. A column is a feature without a group,
+    of number 1; or a chosen member where the rest of its group has one of its patterns: p is given that
+    pattern, and the number is the pattern's probability, a share of a feature. Columns rise with p; those
+    without weight, or always on, are left out.
     """
     weight = law.importance * law.scale**2
     alone = np.setdiff1d(np.arange(law.n_features), [i for members, _, _ in law.groups for i in members])

@@ -257,9 +257,10 @@ def _add_none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatAr
 def _add_integrals(out: FloatArray, share: float, sums: FloatArray, by_w: FloatArray) -> None:
     """Add `share` times the integrals `out` of `_integrate_innermost` to `sums`, and to `by_w`.
 
-    Those are of two neurons' product and its derivatives over one value. `sums` gets the product, its
-    derivatives by both biases and the fluxes, minus those by the thresholds; column 0 of `by_w` the
-    derivatives by the weights of the value that was integrated, with what jumps at thresholds add.
+    `out`, (9,), are integrals over one value v of two neurons' product, of its derivatives by both biases, of
+    these times v, of what jumps at both thresholds add to the derivatives, and of that times v. `sums` (5,)
+    gets the product, its derivatives by both biases, and those by both thresholds with the opposite sign,
+    all with what jumps add; column 0 of `by_w` (2, …) the derivatives by both neurons' weights of v.
     """
     sums[0] += share * out[0]
     for unit in range(2):
