@@ -213,10 +213,10 @@ def test_too_many_patterns_of_exactly_k_features_are_measured_on_samples(monkeyp
     groups = Features(20, 0.1, groups=[synchronous(range(at, at + 10), 0.2) for at in (0, 10)])
     exact = sp.sae(sae, groups)
     assert (exact.method, exact.l0) == ("exact", pytest.approx(np.full(20, 0.2 * 0.8)))
-    monkeypatch.setattr(
-        "superposition.validate.api.sae.GROUP_SECONDS", 1e-3
-    )  # a minute, where it is not a test
+    # A minute, where it is not a test.
+    monkeypatch.setattr("superposition.validate.api.sae._SECONDS", 1e-3)
     assert sp.sae(sae, groups).method == "samples"
+    assert sp.sae(sae, 0.1).method == "samples"
     with pytest.raises(ValueError, match="`tol` must"):
         sp.sae(sae, law, tol=2.0)
 

@@ -21,13 +21,13 @@ from ...solvers.sae.optimum import ABSORBED
 from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.validation import FloatArray, count_noun, number, short_repr
-from ..audit.networks import GROUP_SECONDS
 from ..loading import model_of
 from .answer import Answer, Certainty, certainty_with, law_in_words, sampled_or_exact
 from .entry import entry
 
 __all__ = ["draw_f1", "sae"]
 
+_SECONDS = 60.0  # of exact sums, above which samples are taken
 _UNCERTAIN = 1e-4  # error of a probability that is said
 _SAMPLES, _FRESH = 20_000, 400_000  # of an objective in descents, where it is sampled, and at their ends
 _TOL = 1e-6  # of an objective that is exact
@@ -90,9 +90,9 @@ def sae(
         given that a feature is; ``recall`` too), ``precision``, ``f1`` and ``cosines`` of decoder and
         dictionary; ``match`` has each feature's latent, or -1. ``absorbed(i, j)`` is by how much less the
         latent of feature i is on where feature j is on, ``absorption()`` the matrix of these. ``method``:
-        "exact", or "samples" for laws with too many joint patterns of features that depend on each other, or
-        with values that have no transform: then all are means over 100,000 samples, with four standard errors
-        as errors.
+        "exact", or "samples" where exact sums would take more than a minute, for laws with too many joint
+        patterns of exactly k features, or with values that have no transform: then all are means over 100,000
+        samples, with four standard errors as errors.
     """
     autoencoder = model_of(model)
     if autoencoder.hidden == "identity" or autoencoder.output != "identity":
@@ -211,16 +211,15 @@ def _exact_or_sampled(
 ) -> Autoencoder:
     """Return error, L0, F1 and firing of an autoencoder: exact, or means over samples if the law needs it.
 
-    Samples are needed also for a law of groups at which exact ones take more than a minute. `dictionary`
-    has the features' directions as columns; `target` is a matrix T, if outputs should be T x instead; for
-    each k of `prefixes` the error with the first k latents alone is added. `tol` is what the mean product of
-    each pair of latents may be off by, in units of their sizes.
+    Samples are taken also where exact sums need more than a minute. `dictionary` has the features' directions
+    as columns; `target` is a matrix T, if outputs should be T x instead; for each k of `prefixes` the error
+    with the first k latents alone is added. `tol` is what the mean product of each pair of latents may be off
+    by, in units of their sizes.
     """
     number("tol", tol, 0.0, 1.0, brackets="()")
-    limit = GROUP_SECONDS if isinstance(law, Features) and law.groups else np.inf
     try:
         return measure(
-            autoencoder, law, dictionary, target=target, prefixes=prefixes, tol=tol, time_limit=limit
+            autoencoder, law, dictionary, target=target, prefixes=prefixes, tol=tol, time_limit=_SECONDS
         )
     except OutOfTime:
         pass
