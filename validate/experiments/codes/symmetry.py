@@ -194,10 +194,12 @@ def describe_ends(trained: xr.Dataset) -> str:
 
 
 def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
-    """Return the part "symmetry" of the report: its text and figures.
+    """Return text, figure and tables of the report's part "symmetry": features alike, by size.
 
-    `trained` is of `run_stored`, the statistics of stored models, `pair` of `run_pair`, those of the best
-    model of two features on one neuron.
+    The figure has four statistics against n_features: standard deviations of the diagonal and the bias,
+    spread of row variances, Lyapunov ratio. One table has their factors from each size to the next, the other
+    those of the best pair. `trained` is of `run_stored`, the statistics of stored models, `pair` of
+    `run_pair`, those of the best model of two features on one neuron.
     """
     cells, rows = by_cell(trained), []
     for p, ratio in CELLS:
