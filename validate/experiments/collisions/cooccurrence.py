@@ -139,7 +139,11 @@ def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
 
 
 def _show_together(ds: xr.Dataset) -> TopicContent:
-    """Return the part "together" of the report: its text and figures, from `ds` of `run_cooccurrence`."""
+    """Return text and figure of the report's part "together": collisions if features are on together.
+
+    The figure has counts of polysemantic neurons, at two thresholds, over those for one-hot inputs, against p
+    over the l1 strength; the text has the p at which counts are halved. `ds` is of `run_cooccurrence`.
+    """
     caption = (
         "Each feature is on with probability p, independently. The count is predicted to fall where p is "
         "about the λ of the normal form (vertical line). Left: weights above 0.5 count, also those of pairs "

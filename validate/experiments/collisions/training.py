@@ -254,9 +254,10 @@ def _seeded_generator(torch: Any, torch_device: Any, model: Sequence[int], p: fl
 
 
 def _run_chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slice]:
-    """Return slices of the runs whose stacked arrays fit the cache or memory of `device`, "cpu" or "cuda".
+    """Return slices of the runs, as many in each as fit the cache ("cpu") or memory ("cuda") of `device`.
 
-    Arrays of a run are weights (n, m) and `batch` inputs and activations.
+    Arrays of a run are weights (n, m), and `batch` inputs and outputs (n) and activations (m); at most 2^18
+    (cpu) or 2^29 (cuda) entries of the largest of them are stacked.
     """
     largest = max(n * m, batch * m, batch * n)
     size = max(1, (STACK_CPU if device == "cpu" else STACK_CUDA) // largest)
