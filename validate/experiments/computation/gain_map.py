@@ -288,7 +288,9 @@ def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 def judge_map(ds: xr.Dataset) -> list[Finding]:
     """Return findings on the criteria of the map, at those of their grid points that `ds` of `run_map` has.
 
-    Criteria are on errors of losses, the lower bound, and the share of the naive loss that networks save.
+    Criteria are on the error of losses (small), parts' losses less their lower bounds (not negative), and the
+    share of the naive loss that the best known networks save, for each task: none for ReLU with output bias,
+    at most 3p/8 without, and least or largest shares for the others.
     """
     saved, _ = saved_shares(ds)
     p = ds["p"]
@@ -317,7 +319,11 @@ def _per_cent(share: float) -> str:
 
 
 def _show_map(ds: xr.Dataset) -> TopicContent:
-    """Return the part "map" of the report: its text and figures, from `ds` of `run_map`."""
+    """Return text, figure and table of the report's part "map": what networks save of the naive loss.
+
+    The figure has the share that the best known networks save against p, by task, beside the share that the
+    lower bound allows; the table has both by task, p and features for each neuron. `ds` is of `run_map`.
+    """
     saved, allowed = saved_shares(ds)
     rows = []
     for task, ratio in itertools.product(ds["task"].values, ds["per_neuron"].values):
