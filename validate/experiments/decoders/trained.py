@@ -215,7 +215,12 @@ def run_trained(
 
 
 def _trained_table(ds: xr.Dataset) -> Table:
-    """Return the table of trained, refitted and predicted losses by decoder; `ds` is from `run_trained`."""
+    """Return the table of trained, refitted and predicted losses by decoder; `ds` is from `run_trained`.
+
+    By p, ratio and output: loss after the longest training, that after the shortest over it, losses if the
+    outputs are read by the best ReLU and JumpReLU instead, the predicted decoder's loss on random codes, and
+    its loss in the limit of many features.
+    """
     rows = []
     for i, k in np.ndindex(ds.sizes["case"], ds.sizes["decoder"]):
         cell = ds.isel(case=i, decoder=k)
@@ -247,7 +252,11 @@ def _trained_table(ds: xr.Dataset) -> Table:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
-    """Return the part "trained" of the report: its text and figures, from `ds` of `run_trained`."""
+    """Return text and table of the report's part "trained", from `ds` of `run_trained`.
+
+    Both compare trained models with ReLU, JumpReLU or TopK outputs with the losses predicted: how much of the
+    difference is due to the output, to the code and to unfinished training.
+    """
     short, long = (ds["trained"].isel(steps=k) for k in (0, -1))
     refit = ds["refitted"]
     gaps = long.sel(decoder="relu") / long.sel(decoder="jumprelu")
