@@ -197,7 +197,11 @@ def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_plateaus(ds: xr.Dataset) -> TopicContent:
-    """Return the part "plateaus" of the report: its text and figures, from `ds` of `run_plateaus`."""
+    """Return text, figure and table of the report's part "plateaus", from `ds` of `run_plateaus`.
+
+    The figure has losses against time, for the expected loss and for samples, with the saddles' losses, and
+    measured over predicted escape times; the table has the latter for flow and training, by saddle.
+    """
     flow, trained = (ds["escape"].sel(route=route, drop=True) for route in ("flow", "trained"))
     law = float(np.abs(ds["law_loss"] - ds["loss"].sel(route="flow")).max() / ds["level"].max())
     ends = ds["population_loss"].sel(route="trained", data="samples")
