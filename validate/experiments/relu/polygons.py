@@ -37,7 +37,11 @@ def arrangement_name(k: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _polygon_saved_loss(k: int, p: float) -> float:
-    """Return the loss that a regular polygon of k corners saves, in units of that of one dropped feature."""
+    """Return the loss that a regular polygon of k encodings saves, in units of that of one dropped feature.
+
+    What is saved is the loss without the k features' encodings less that with them, at the best length and
+    bias; a dropped feature loses p/3 - p²/4.
+    """
     return best_polygon(k, p).gain / (p / 3.0 - p**2 / 4.0)
 
 
@@ -153,7 +157,11 @@ def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_polygons(ds: xr.Dataset) -> TopicContent:
-    """Return the part "polygons" of the report: its text and figures, from `ds` of `run_polygons`."""
+    """Return text, figure and table of the report's part "polygons", from `ds` of `run_polygons`.
+
+    Both have by p how much loss regular arrangements in the plane save, and the best models of few features;
+    the text says where the best arrangement changes.
+    """
     best = ds["saved"].values.argmax(axis=0)
     names = [str(name) for name in ds["arrangement"].values]
     crossings = (ds[f"crossing_{name}"].values for name in ("below", "above", "p"))
