@@ -191,7 +191,11 @@ def judge_pairs(ds: xr.Dataset) -> list[Finding]:
 
 
 def _show_pairs(ds: xr.Dataset) -> TopicContent:
-    """Return the part "pairs" of the report: its text and figures, from `ds` of `run_pairs`."""
+    """Return text, figure and table of the report's part "pairs", from `ds` of `run_pairs`.
+
+    The figure has which pairs of latents are best over penalty and ratio, with the boundary in closed form;
+    the table has objectives over that of rebuilding nothing, with the lower bound.
+    """
     best = np.minimum(ds["tilted"], ds["absorbing"])
     error = float(np.abs(ds["found"] / best - 1).max())
     agree = ((ds["absorbing"] < ds["tilted"]) == (ds["phase"] == "absorbs")).values
