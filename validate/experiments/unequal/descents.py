@@ -143,7 +143,11 @@ def run_descended(
 
 
 def show_descents(ds: xr.Dataset) -> tuple[str, Table]:
-    """Return the text and the table of exact descents; `ds` is from `run_descended`."""
+    """Return the text and the table of exact descents; `ds` is from `run_descended`.
+
+    By exponent and n_hidden, the table has the lower bound, the priority code's loss, losses at start and end
+    from the code and from trained models, the best end over the code, and how far that end has converged.
+    """
     best = ds["loss"].min("begin")
     winner = ds.isel(begin=ds["loss"].argmin("begin"))
     gradient_range = span(winner["gradient"].values, ".1g")

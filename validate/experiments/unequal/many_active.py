@@ -15,9 +15,11 @@ NEAR = Criterion("|best of the trained / envelope - 1|", "<=", preregistered(0.0
 
 
 def _show_many(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
-    """Return the part "many" of the report: its text and figures.
+    """Return text and table of the report's part "many": trained models if many features are on at a time.
 
-    `ds` is of `run_width` (trained models), `split` of `run_split` (bounds and codes).
+    By exponent and n_hidden the table has losses: lower bound, priority code, best split of the neurons, a
+    matrix that realises it, and trained models. `ds` is of `run_width` (trained models), `split` of
+    `run_split`.
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     trained = ds["loss"].isel(weight_decay=0, steps=-1, tied=0).mean("seed")
@@ -52,9 +54,11 @@ def judge_often(ds: xr.Dataset, split: xr.Dataset) -> list[Finding]:
 
 
 def _show_often(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
-    """Return the part "often" of the report: its text and figures.
+    """Return text and table of the report's part "often": trained models if half of the features are on.
 
-    `ds` is of `run_width` (trained models), `split` of `run_split` (bounds and codes).
+    By exponent and n_hidden the table has the lower bound, losses of a matrix, of the best mixture of codes
+    ("envelope") and of the best trained model, the latter over the envelope, and what longer training
+    changes. `ds` is of `run_width` (trained models), `split` of `run_split` (bounds and codes).
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     free = ds["loss"].isel(weight_decay=0, tied=0)
