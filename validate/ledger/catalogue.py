@@ -102,7 +102,7 @@ def judge(claim: Claim, results: ResultCache) -> CheckedClaim:
 def _not_judged(claim: Claim, why: str, start: float) -> CheckedClaim:
     """Return the row of a claim that could not be judged, with the reason `why` and the seconds it took.
 
-    `start` is the value of `time.perf_counter` at the start.
+    `start` is the value of `time.perf_counter` at the start; the evidence has no findings.
     """
     return CheckedClaim(claim, Evidence(f"Not judged: {why}.", []), time.perf_counter() - start, why)
 

@@ -109,7 +109,10 @@ def _join_estimates(estimates: list[Estimate], digits: str) -> str:
 
 
 def _by_ratio_and_size(ds: xr.Dataset, name: str) -> xr.DataArray:
-    """Return the variable `name`, such as "loss", of models `ds` by ratio, size and seed, at p = `MIDDLE`."""
+    """Return the variable `name`, such as "loss", of models `ds` by ratio, size and seed, at p = 0.05.
+
+    Models have one end of training.
+    """
     return by_cell(ds)[name].squeeze("end").sel(p=MIDDLE)
 
 

@@ -67,7 +67,10 @@ def excess(W: FloatArray, d: int) -> float:
 
 
 def _excess_after_descent(n: int, d: int, rng: np.random.Generator) -> float:
-    """Return ||W||^2/(n^2/d) - 1 after a descent from random W of rank d; below 0 refutes the bound."""
+    """Return ||W||^2/(n^2/d) - 1 after a descent of it from a random W of rank d; below 0 refutes the bound.
+
+    W = A B is (n, n), its rows scaled to a unit diagonal; the bound is ||W||^2 >= n^2/d.
+    """
 
     def energy(flat: FloatArray) -> float:
         """Return ||W||^2 of W = A B, scaled to unit diagonal."""

@@ -82,8 +82,9 @@ def _sampling_findings(
 ) -> list[Finding]:
     """Return findings that the mean of a sampled statistic agrees with theory, under two kinds of noise.
 
-    `text` says what the statistic is; with `quick` there are fewer samples. `statistic` maps a unit encoding,
-    noise of unit variance on its neurons, and the noise's name, to samples and their expected mean.
+    These are bipolar and Laplace noise, on five neurons. `text` says what the statistic is; with `quick`
+    there are fewer samples. `statistic` maps a unit encoding (5,), noise of unit variance (draws, 5) and the
+    noise's name to samples (draws,) and their expected mean.
     """
     w = np.array([0.7, -0.5, 0.4, 0.3, 0.1])
     w /= np.linalg.norm(w)
