@@ -151,7 +151,7 @@ class _Models:
         ]
 
     def growth_of(self, statistic: str) -> str:
-        """Return a phrase: the factors by which a variable, such as "loss", changes from small to large models.
+        """Return a phrase: factors by which a variable, such as "loss", changes from small to large models.
 
         They are at p = 0.05, one for each ratio, at the paper's stopping rule; the phrase names the sizes.
         """

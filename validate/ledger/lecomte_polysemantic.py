@@ -60,10 +60,11 @@ def _format_means(ratios: dict[int, FloatArray]) -> str:
 
 
 def _count_over_chance(quick: bool, family: Family) -> tuple[str, Estimate]:
-    """Return (text, estimate) of the polysemantic count of random encodings over its expectation.
+    """Return (text, estimate) of the polysemantic neurons of random encodings over their expected number.
 
-    The text describes the encodings; with `quick` there are fewer. `family` sets the level of the confidence
-    interval.
+    Each feature takes the neuron of its largest weight whose sign no other has taken, without training. The
+    text has sizes and number of draws; with `quick` there are fewer. `family` sets the level of the
+    confidence interval.
     """
     draws, n, m = 1000 if quick else 10_000, 64, 128
     free = solvers.assign(np.stack([draw_weights(seed, n, m) for seed in range(draws)])).polysemantic

@@ -79,11 +79,11 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 
 
 def _final_falls(trained: xr.Dataset) -> FloatArray:
-    """Return the share by which the loss of each of `trained` fell in 100 batches near the end, or nan.
+    """Return the share (models,) by which losses of `trained` fell in 100 batches near the end, or nan.
 
-    `trained` has models with histories of losses, from `validate.training.train`; the shape is (models,).
-    This is ``fall`` of `symmetry`, averaged over `AVERAGED` blocks of 100 batches. The last two blocks, which
-    made the stopping rule end training, are left out.
+    `trained` has models with histories of losses, from `validate.training.train`. The fall is the mean over
+    ten blocks of 100 batches up to the stopping rule, without the last two, which made it end training; it is
+    nan without a history or with fewer blocks.
     """
     falls = np.full(trained.sizes["model"], np.nan)
     if "history" in trained and STOPPING_RULE in trained["end"]:
@@ -186,7 +186,10 @@ INTERVALS = f"Intervals are Student's over seeds, {LEVEL:.0%}"
 
 
 def describe_ends(trained: xr.Dataset) -> str:
-    """Return text on the ends of training at which stored models, `trained`, are compared."""
+    """Return a sentence on the two ends of training compared: the stopping rule, and so many further steps.
+
+    Their number is that of the attribute ``steps`` of `trained`, stored models.
+    """
     return (
         f"Ends: the stopping rule of the source, and a further phase of {trained.attrs['steps']} steps with "
         "a falling learning rate (`converged` in the data)"

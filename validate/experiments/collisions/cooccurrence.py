@@ -129,10 +129,10 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> A
 
 
 def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
-    """Return the p, over the normal form's l1 strength, at which a count is half of that for one-hot inputs.
+    """Return the p, over lam/4, at which a count is half of that for one-hot inputs, by linear interpolation.
 
-    `ds` is from `run_cooccurrence`, `name` the count's variable in it, `k` a position on its axis lam. Linear
-    between the p that were run; nan if not reached.
+    `ds` is from `run_cooccurrence`, `name` the count's variable in it, `k` a position on its axis lam, the l1
+    strength of the printed loss. Nan if the p that were run do not reach it.
     """
     at = ds.isel(lam=k).transpose("run", "p", ...)
     return crossing(ds["p"] / float(ds["lam_normal"][k]), (at[name] - at["before"] / 2).values)

@@ -107,9 +107,9 @@ def _lower_convex_envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray
 def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
     """Return losses over p of F features on n neurons: "best", its "error", "naive", and "lower_bound".
 
-    Losses are per feature. Networks are the best found by searches and those with one feature for each neuron
-    ("naive"). `task` has the targets; `search` has by name the starts, steps and seed of the searches
-    (`best_network`).
+    They are per feature: of the best network that a search found, of a network with one feature for each
+    neuron, and the bound for all networks. `task` has the targets; `search` has by name the starts, steps and
+    seed of the search.
     """
     mixing = task.mixing(F)
     best = best_network(task.law(F, p), n, task.target, mixing=mixing, bias=task.bias, **search)
@@ -152,11 +152,12 @@ def _losses_by_ratio(
 ) -> tuple[dict[str, FloatArray], float]:
     r"""Return (losses over p of a task by name, at each `ratio` of features to neurons; the least excess).
 
-    Names are "best", "naive", "lower_bound" and "error", and losses are per feature. Networks are joined from
-    parts, small networks of `sizes`, (features, neurons), found with the settings `search` (starts, steps,
-    seed); for \|x\| there are `fans` of such sizes too, in which each neuron receives all features. The
-    excess of a part is its loss plus error less its lower bound. Without output bias n equal neurons compete
-    too, whose outputs are read together; a search for their weights evaluates `tries` losses.
+    Names are "best", "naive", "lower_bound" and "error", with arrays like `ratio` of losses per feature. Best
+    networks are joined from parts in the best proportions: small networks of `sizes`, (features, neurons),
+    found with the settings `search` (starts, steps, seed), and for \|x\| also fans of the sizes `fans`, in
+    which each neuron receives all features. Without output bias n equal neurons compete too, whose outputs
+    are read together; a search for their weights evaluates `tries` losses. The excess of a part is its loss
+    plus error less its lower bound, over p.
     """
     parts = [_part_losses(F, m, p, task, search) for F, m in sizes]
     pair, mixing = task.law(2, p), task.mixing(2)

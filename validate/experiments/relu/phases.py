@@ -70,8 +70,9 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
 
     They are at `count` values of p, denser where the boundary is steep, and at importances of the second
     feature from 1/reach to 1. Of (transition): ``transition_p``, ``transition_importance``,
-    ``transition_model`` (0: free biases, 1: zero), phases ``before`` and ``after``, ``jump``, the largest
-    step of an encoding's length, and ``is_jump``, false for a continuous transition.
+    ``transition_model`` (0: free biases, 1: zero); ``before`` and ``after``, the phases at lower and higher
+    importance, as indices into `solvers.relu.PHASES`; ``jump``, the largest step of an encoding's length, and
+    ``is_jump``, false for a continuous transition.
     """
     parts = []
     for model, bias in enumerate((True, False)):
