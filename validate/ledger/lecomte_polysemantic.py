@@ -168,9 +168,9 @@ def check_l19(quick: bool, ds: xr.Dataset) -> Evidence:
 def _rotated_inputs() -> list[Finding]:
     """Return findings that training on rotated inputs is training on basis vectors, with a rotated encoder.
 
-    If Q's rows are the inputs and A is the encoder, the flow of separate weights under an l1 term from A ends
-    at Q' times the encoder of the flow for basis vectors from Q A, with the same decoder; and the loss has
-    the gradient in A that follows. Both are tested at random weights, to 1e-5 and 1e-7.
+    Inputs are the rows of an orthogonal Q. The flow from an encoder A under an l1 term is compared with that
+    for basis vectors from Q A: its encoder is Q' times the other's, the decoder the same. Likewise the
+    gradient of the loss in A is Q' times the other's. Both are tested at random weights.
     """
     rng = np.random.default_rng(20)
     A, D = rng.normal(scale=0.4, size=(2, 5, 7))

@@ -289,9 +289,10 @@ class _Rounds:
     ) -> set[str]:
         """Search problems once; return the names of those whose loss fell (in round 0 of all searched).
 
-        `others` maps each name to those of the neighbours whose best solutions are starts, or to None for
-        random starts. `self.known`, the best solutions by name, is read and updated; `run` executes the
-        tasks, as in `run`, and what is on file from a stopped run is read.
+        `others` maps each problem's name to names of neighbours, from whose best solutions it descends, or to
+        None for random starts. `self.known`, the best solutions by name, is read and updated. `run` (tasks,
+        function) executes the searches and calls the function with each that is done; solutions on file from
+        a stopped run are read instead.
         """
         solutions: dict[str, Solution] = {}
         tasks = []

@@ -128,8 +128,8 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
 def by_cell(trained: xr.Dataset) -> xr.Dataset:
     """Return models of `run_stored` on the axes (p, ratio, n_features, seed) in place of ``model``.
 
-    Only models at the points (p, ratio) of `CELLS`, with ratios within 5 % of these; nan where none was
-    trained.
+    Only models at twelve points (p, ratio), p of 0.01, 0.05, 0.1 and 0.4, with ratios within 5 % of 0.12,
+    0.25 and 0.5; nan where none was trained.
     """
     near = nearest_ratio(trained["ratio"])
     in_cell = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))

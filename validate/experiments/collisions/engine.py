@@ -31,7 +31,7 @@ class Rule:
 def batch_size_and_weight(n: int, p: float) -> tuple[int, float]:
     """Return the number of inputs in a batch, none of them zero, and the weight of each in the loss.
 
-    Each of n features is on with probability p. A feature is on `DRAWS` times in a batch, on average, and the
+    Each of n features is on with probability p. A feature is on four times in a batch, on average, and the
     loss is normalised per feature that is on: for p -> 0 it tends to the loss on the standard basis.
     """
     share = -math.expm1(n * math.log1p(-p)) if p < 1 else 1.0  # of the inputs that have a feature on

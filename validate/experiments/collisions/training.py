@@ -201,10 +201,11 @@ def with_shifted(ds: xr.Dataset) -> xr.Dataset:
 def _checked_rule(
     optimiser: str, rate: float | None, decay: float | None, penalty: str, tied: bool, p: float | None
 ) -> Rule:
-    """Return the validated settings of a training step; see `Rule`.
+    """Return the validated settings of a training step, a `Rule`; ValueError if they do not go together.
 
-    `rate` is the learning rate, `decay` the weight decay; None means the optimiser's default. `penalty`,
-    `tied` and `p` are fields of the rule.
+    `rate` is the learning rate, `decay` the weight decay; None means the optimiser's default. `optimiser` is
+    "gd", "sign" or "adamw", `penalty` what the l1 term acts on, "activations" or "weights"; p None is one-hot
+    inputs.
     """
     optimiser = validation.choice("optimiser", optimiser, OPTIMISERS)
     p = None if p is None else validation.number("p", p, 0, 1, brackets="(]")

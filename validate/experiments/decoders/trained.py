@@ -89,10 +89,11 @@ def _train_decoders(
 
 
 def _sample_outputs(stack: Any, p: float, samples: int, seed: int) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield batches of fresh features (1, batch, n), and a stack's pre-activations and outputs for them.
+    """Yield batches: fresh features (1, batch, n), and pre-activations and outputs of models for them.
 
-    `stack` is what `_train_decoders` returns: parameters of stacked models, and the output function. Outputs
-    are (seed, batch, n). There are `samples` samples in all; features are on with probability p.
+    `stack` is ([encoder, decoder, bias, theta], output), tensors with one model for each seed and the
+    function of pre-activations and thresholds that gives outputs. The latter two of a batch are (seed, batch,
+    n). There are `samples` samples in all; features are on with probability p.
     """
     torch = load_torch()
     (encoder, decoder, bias, theta), output = stack

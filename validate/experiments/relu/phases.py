@@ -96,11 +96,11 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
 
 
 def _pair_certificates(gap: float) -> xr.Dataset:
-    """Return least losses, proved lower bounds and numbers of boxes (model, point) of two features.
+    """Return least losses, proved lower bounds and numbers of boxes of two features in one dimension.
 
-    They are for free and for zero biases, at the points (p, importance) of `POINTS`: ``point_loss``,
-    ``point_lower`` and ``point_boxes``, the boxes that branch and bound takes. Bounds are within the relative
-    `gap` of the losses.
+    They are (model, point), with free and with zero biases, at six points of p (``point_p``) and importance
+    of the second feature (``point_importance``): ``point_loss``, ``point_lower`` and ``point_boxes``, the
+    boxes that branch and bound takes. Bounds are within the relative `gap` of the losses.
     """
     p, importances = zip(*POINTS, strict=True)
     rows = []

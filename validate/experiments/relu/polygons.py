@@ -60,8 +60,9 @@ def saved_loss(k: int, p: float) -> float:
 def crossings(order: list[int], saved: FloatArray, p: FloatArray) -> list[tuple[float, str, str]]:
     """Return (p, best arrangement below, best one above) at each p where another one becomes the best.
 
-    The best saves the most loss; `saved` (arrangement, p) has the losses that they save. `order` has the
-    arrangements by number, as for `arrangement_name`.
+    The best saves the most loss; `saved` (arrangement, p) has the losses that they save, at rising p. `order`
+    has for each row its arrangement: the number of corners of a polygon, or 1 (two single features), 2 (a
+    pair and a single feature) or 4 (two antipodal pairs).
     """
     winner = np.array(order)[saved.argmax(axis=0)]
 

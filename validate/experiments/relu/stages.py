@@ -80,7 +80,7 @@ def flow(toy: ToyLoss, weights: FloatArray, duration: float, step: float) -> tup
 
 
 def _padded(values: FloatArray) -> FloatArray:
-    """Return a vector, one value for each escape from a saddle, padded with nan to the length `STAGES`."""
+    """Return a vector, one value for each escape from a saddle, padded with nan to a length of three."""
     return np.pad(values, (0, STAGES - values.size), constant_values=np.nan)
 
 

@@ -114,9 +114,9 @@ def plot_l1_norm(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
-    """Draw the ratio of curves to the limit law with the interval of single runs.
+    """Draw the mean of exact runs and the source's curve over the limit law, with one run's ± 1 s.d.
 
-    `ds` is from `run_fig2`; curves are those of `name`, "nonzeros" or "l1_norm".
+    `ds` is from `run_fig2`; both are of `name`, "nonzeros" or "l1_norm", against time.
     """
     t, law, every_fourth = ds["time"].values, ds[f"law_{name}"].values, slice(None, None, 4)
     spread, source = ds[f"law_{name}_std"].values / law, ds[f"source_{name}"].values / law

@@ -66,9 +66,10 @@ def off_diagonal_weights(model: Model) -> dict[str, float]:
 def _descent_row(model: Model, law: Features, steps: int) -> dict[str, float]:
     """Return losses before and after an exact descent, the gain of its last tenth, and the last gradient.
 
-    Names are "start" and "loss", per feature, "gain" (relative) and "gradient" (its length, over the loss of
-    the zero model); beside them stand those of `off_diagonal_weights` at the end. The descent starts at
-    `model`, (W_out, W_in, b), and has `steps` steps.
+    Names are "start" and "loss", per feature, "gain" (1 - loss over that before the last tenth) and
+    "gradient" (its length, over the loss of the zero model); at the end also, with M = W_out W_in,
+    "strongest", the largest off-diagonal |M_ij / M_ii|, and "negative", the share of M_ij < 0. The descent
+    starts at `model`, (W_out, W_in, b), and has `steps` steps.
     """
     last = max(1, steps // 10)
     first = descend(*model, law, steps=max(1, steps - last), tol=1e-9)

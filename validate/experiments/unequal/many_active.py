@@ -48,7 +48,8 @@ def _best_trained(ds: xr.Dataset, split: xr.Dataset) -> xr.DataArray:
 def judge_often(ds: xr.Dataset, split: xr.Dataset) -> list[Finding]:
     """Return the finding on how near the best trained models are to the envelope, the best known codes.
 
-    Models are those of `ds`, of `run_width`, the envelope is in `split`, of `run_split`.
+    It is on |loss / envelope - 1| at each exponent and n_hidden. Models are those of `ds`, of `run_width`,
+    the envelope is in `split`, of `run_split`.
     """
     return [NEAR.finding(abs(_best_trained(ds, split) / split["envelope"] - 1), origin=ds)]
 
