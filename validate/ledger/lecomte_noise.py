@@ -60,8 +60,8 @@ def _at_unit_norm(expression: Any) -> Any:
 def next_step_error() -> Any:
     """Return the symbolic E (|W'|^2 - 1)^2 of an encoding W' after one step of descent from |W| = 1.
 
-    The mean is over noise on the neurons. Symbols are the learning rate eta, the number m of neurons, the sum
-    p4 of W_k^4, and the moments mu2 and mu4 of the noise.
+    The mean is over noise on the neurons. Symbols are those of `_symbols`: learning rate eta, number m of
+    neurons, the sum p4 of W_k^4, and the moments mu2 and mu4 of the noise.
     """
     return _at_unit_norm(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
 

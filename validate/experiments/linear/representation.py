@@ -106,8 +106,8 @@ def run_representation(
 def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
     """Draw the share of each feature that a `model` represents: |W_i|^2 if "tied", (AB)_ii for a "pair".
 
-    Features are in the order of falling importance; markers are trained models at each p with and without
-    bias, lines weighted PCA. `ds` is of `run_representation`.
+    Features are in the order of falling importance; markers are trained models, with a bias (at the first p,
+    as any p is the same) and without one at each p; lines are weighted PCA. `ds` is of `run_representation`.
     """
     falling = ds.sel(importance="falling")
     without_bias = [falling.sel(bias="no bias").isel(p=k) for k in range(ds.sizes["p"])]

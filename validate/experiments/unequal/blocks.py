@@ -32,8 +32,8 @@ def _dropped_share(code: BlockOptimum) -> float:
 def _commonest_block(code: BlockOptimum, size: int) -> FloatArray:
     """Return the coefficients (size, size), padded with zeros, of the commonest block that has neurons.
 
-    `code` is the best mixture of blocks, small groups of features with neurons of their own; the commonest
-    has the most features. Row i has the weights with which output i reads the features of the block.
+    `code` is the best mixture of blocks, small groups of features; the commonest kind has the largest share
+    of the blocks. Row i has the weights with which output i reads the features of the block.
     """
     main = max((part for part in code.parts if part.ratio > 0), key=lambda part: part.share)
     return np.pad(main.coefficients, (0, size - len(main.b)))
