@@ -63,7 +63,7 @@ class _Failure:
 
 
 def _result_or_failure(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return ``work(*arguments)``, or a `_Failure` if that raises, so that the other tasks go on.
+    """Return ``work(*arguments)``, or if that raises a `_Failure`, the error as text, so that others go on.
 
     A full disk or memory raises the error, as no other task could finish either.
     """
