@@ -281,7 +281,10 @@ def svg(figure: Figure) -> str:
 
 
 def _merge_styles(group: re.Match[str]) -> str:
-    """Return an SVG group whose marks share a style, with the style on the group alone."""
+    """Return an SVG group whose marks share a style, with the style on the group alone.
+
+    `group` matches it: attributes of the group, its marks, and their style are its three subgroups.
+    """
     return f'<g{group[1]} style="{group[3]}">{group[2]}</g>'.replace(f' style="{group[3]}"/>', "/>")
 
 

@@ -102,7 +102,7 @@ def judge(claim: Claim, results: ResultCache) -> CheckedClaim:
 def _not_judged(claim: Claim, why: str, start: float) -> CheckedClaim:
     """Return the row of a claim that could not be judged, with the reason `why` and the seconds it took.
 
-    `start` is the value of `time.perf_counter` at the start.
+    `start` is the value of `time.perf_counter` at the start; the evidence has no findings.
     """
     return CheckedClaim(claim, Evidence(f"Not judged: {why}.", []), time.perf_counter() - start, why)
 
@@ -152,7 +152,10 @@ def _check_verdict(verdict: str | None) -> None:
 
 @as_annotated
 def read_or_judge(results: ResultCache, id: str) -> dict[str, Any]:
-    """Return the row of claim `id` as data for JSON (`as_record`): from the cache `results`, or judged."""
+    """Return the row of claim `id`, statement, verdict and evidence by name, as data for JSON.
+
+    It is read from the cache `results`, or judged and stored there, unless the check failed.
+    """
     (claim,), name = select_claims([id]), f"claim-{id}"
     record: dict[str, Any] | None = results.read_note(name, claim.needs)
     if record is None:

@@ -80,11 +80,15 @@ class _LargeModels:
         return self.family.of(mean, values.dropna("seed").values)
 
     def largest(self, statistic: str) -> list[Estimate]:
-        """Return each ratio's mean of a variable, such as "loss", at the largest size, ended at `STOP`."""
+        """Return means over seeds of a variable, such as "loss", at the largest size of each of three ratios.
+
+        Ratios are n_hidden/n_features, in the order of `LARGEST`; training ended at the paper's stopping
+        rule.
+        """
         return [self.of(statistic, *cell) for cell in LARGEST.items()]
 
     def single(self, statistic: str) -> float:
-        """Return a statistic of the only model with `N8192` features and n_hidden/n_features = 1/2.
+        """Return a statistic of the only model with 8192 features and n_hidden/n_features = 1/2.
 
         `statistic` is a variable of the stored models by size (`by_cell`), such as "excess". Training ended
         by the paper's stopping rule (§2).
@@ -109,7 +113,10 @@ def _join_estimates(estimates: list[Estimate], digits: str) -> str:
 
 
 def _by_ratio_and_size(ds: xr.Dataset, name: str) -> xr.DataArray:
-    """Return the variable `name`, such as "loss", of models `ds` by ratio, size and seed, at p = `MIDDLE`."""
+    """Return the variable `name`, such as "loss", of models `ds` by ratio, size and seed, at p = 0.05.
+
+    Models have one end of training.
+    """
     return by_cell(ds)[name].squeeze("end").sel(p=MIDDLE)
 
 

@@ -149,7 +149,10 @@ def check_c18(quick: bool) -> Evidence:
 
 
 def _split_points(start: float, stop: float, m: float, s: float) -> list[float] | None:
-    """Return those of m, m - 6 s, m + 6 s inside (start, stop), around a normal step, for `quad`; or None."""
+    """Return those of m - 6 s, m, m + 6 s inside (start, stop), or None: where `quad` splits an integral.
+
+    The integrand has a step like a normal distribution function of mean m and standard deviation s.
+    """
     return [v for v in (m - 6 * s, m, m + 6 * s) if start < v < stop] or None
 
 

@@ -151,7 +151,10 @@ class _Models:
         ]
 
     def growth_of(self, statistic: str) -> str:
-        """Return a phrase: the `factors` by which a variable, such as "loss", changes with size."""
+        """Return a phrase: factors by which a variable, such as "loss", changes from small to large models.
+
+        They are at p = 0.05, one for each ratio, at the paper's stopping rule; the phrase names the sizes.
+        """
         return (
             f"{self.factors(statistic)} times as large at {LARGE} features as at {SMALLEST} (p = {MIDDLE}, "
             f"ratios {_join(RATIOS)}, the source's stopping rule, which ends large models' training at the "
@@ -254,9 +257,9 @@ def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
 
 
 def _rarest_over_rug(ds: xr.Dataset) -> float:
-    """Return the least loss of trained models over that of random codes at p = `RAREST`, ratio `FEWEST`.
+    """Return the least loss of trained models over that of random codes at p = 0.001, ratio 0.03.
 
-    `ds` has the ``excess`` of each model over random codes; training ended at `CONVERGED`.
+    `ds` has the ``excess`` of each model over random codes; training went on beyond the stopping rule.
     """
     rarest = (ds["p"].values == RAREST) & np.isclose(ds["ratio"].values, FEWEST, atol=0.005)
     return float(ds["excess"].sel(end=CONVERGED).values[rarest].min() + 1)

@@ -67,7 +67,10 @@ def excess(W: FloatArray, d: int) -> float:
 
 
 def _excess_after_descent(n: int, d: int, rng: np.random.Generator) -> float:
-    """Return ||W||^2/(n^2/d) - 1 after a descent from random W of rank d; below 0 refutes the bound."""
+    """Return ||W||^2/(n^2/d) - 1 after a descent of it from a random W of rank d; below 0 refutes the bound.
+
+    W = A B is (n, n), its rows scaled to a unit diagonal; the bound is ||W||^2 >= n^2/d.
+    """
 
     def energy(flat: FloatArray) -> float:
         """Return ||W||^2 of W = A B, scaled to unit diagonal."""
@@ -103,7 +106,11 @@ def _identity(W: Any, P: Any, d: int) -> Any:
 
 
 def _identities(d: int) -> list[Finding]:
-    """Return findings that `_identity` is 0, for every W of rank 1, n = 3, and one W of rank d, n = 5."""
+    """Return findings that ||W - (n/d)P||^2 = ||W||^2 - n^2/d for matrices W of unit diagonal and rank d.
+
+    P is the projector on the rows of W. It is tested symbolically for every W of rank 1, n = 3, and for one
+    rational W of rank d, n = 5.
+    """
     A = sp.Matrix(5, d, lambda i, k: sp.Integer(1 + (3 * i + 5 * k * k + 2 * i * i * k) % 7))
     B = sp.Matrix(d, 5, lambda k, j: sp.Integer(1 + (4 * j + 3 * k + j * j * (k + 1)) % 5))
     rational = _identity(sp.diag(*[1 / v for v in (A * B).diagonal()]) * A * B, B.T * (B * B.T).inv() * B, d)

@@ -60,7 +60,8 @@ def _at_unit_norm(expression: Any) -> Any:
 def next_step_error() -> Any:
     """Return the symbolic E (|W'|^2 - 1)^2 of an encoding W' after one step of descent from |W| = 1.
 
-    The mean is over noise on the neurons; symbols, such as the learning rate eta, are `_symbols`.
+    The mean is over noise on the neurons. Symbols are those of `_symbols`: learning rate eta, number m of
+    neurons, the sum p4 of W_k^4, and the moments mu2 and mu4 of the noise.
     """
     return _at_unit_norm(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
 
@@ -82,8 +83,9 @@ def _sampling_findings(
 ) -> list[Finding]:
     """Return findings that the mean of a sampled statistic agrees with theory, under two kinds of noise.
 
-    `text` says what the statistic is; with `quick` there are fewer samples. `statistic` maps a unit encoding,
-    noise of unit variance on its neurons, and the noise's name, to samples and their expected mean.
+    These are bipolar and Laplace noise, on five neurons. `text` says what the statistic is; with `quick`
+    there are fewer samples. `statistic` maps a unit encoding (5,), noise of unit variance (draws, 5) and the
+    noise's name to samples (draws,) and their expected mean.
     """
     w = np.array([0.7, -0.5, 0.4, 0.3, 0.1])
     w /= np.linalg.norm(w)

@@ -60,10 +60,11 @@ def _format_means(ratios: dict[int, FloatArray]) -> str:
 
 
 def _count_over_chance(quick: bool, family: Family) -> tuple[str, Estimate]:
-    """Return (text, estimate) of the polysemantic count of random encodings over its expectation.
+    """Return (text, estimate) of the polysemantic neurons of random encodings over their expected number.
 
-    The text describes the encodings; with `quick` there are fewer. `family` sets the level of the confidence
-    interval.
+    Each feature takes the neuron of its largest weight whose sign no other has taken, without training. The
+    text has sizes and number of draws; with `quick` there are fewer. `family` sets the level of the
+    confidence interval.
     """
     draws, n, m = 1000 if quick else 10_000, 64, 128
     free = solvers.assign(np.stack([draw_weights(seed, n, m) for seed in range(draws)])).polysemantic
@@ -165,10 +166,11 @@ def check_l19(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 def _rotated_inputs() -> list[Finding]:
-    """Return the findings that flow and gradient for rotated inputs are those for basis vectors, rotated.
+    """Return findings that training on rotated inputs is training on basis vectors, with a rotated encoder.
 
-    The flow is that of separate encoder and decoder weights under an l1 term; the gradient is that of the
-    loss of the encoder. Inputs are the rows of an orthogonal matrix, the identity for basis vectors.
+    Inputs are the rows of an orthogonal Q. The flow from an encoder A under an l1 term is compared with that
+    for basis vectors from Q A: its encoder is Q' times the other's, the decoder the same. Likewise the
+    gradient of the loss in A is Q' times the other's. Both are tested at random weights.
     """
     rng = np.random.default_rng(20)
     A, D = rng.normal(scale=0.4, size=(2, 5, 7))

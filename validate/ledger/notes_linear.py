@@ -51,7 +51,10 @@ def _half_gradient(x: Any, sigma: FloatArray, hidden: int) -> Any:
 
 
 def _largest_gradient_entry(A: FloatArray, B: FloatArray, sigma: FloatArray) -> float:
-    """Return the largest |entry| of `_half_gradient` for a linear autoencoder A B, covariance sigma."""
+    """Return the largest |entry| of half the gradient of E |A B u - u|^2 in A and B.
+
+    Inputs u have the covariance `sigma`.
+    """
     return float(np.abs(_half_gradient(np.append(A, B), sigma, A.shape[1])).max())
 
 

@@ -70,7 +70,12 @@ class OpenProblem:
 
 
 def _answer_o49(paths: Sequence[Path]) -> list[Statement]:
-    """Return the correction of O49: certified models (files `paths`) below the conjectured least loss."""
+    """Return the correction of O49: models whose loss is below the conjectured least one.
+
+    The conjecture: on m <= n/2 neurons, each feature wired to one, nothing is better than keeping m features,
+    or m antipodal pairs, and dropping the others. `paths` are files of certificates, models with exact
+    losses.
+    """
     (p, a, beta) = (pair := derive_antipodal_loss()).symbols
     slope = sp.diff(2 * pair.expression.subs(beta, 0), a).subs(a, 1)
     # Two features with the encodings (cos e, -sin e): without the ReLU, x - y = A (x - E x).
@@ -117,9 +122,9 @@ def _answer_o49(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o42(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O42 from its certificate: with one feature on, the pentagon is the best model.
+    """Return the answer to O42: with exactly one of five features on, two neurons, the pentagon is best.
 
-    `paths` has the certificate's file.
+    `paths` has the file of its certificate: length of its encodings, bias and least loss.
     """
     (path,) = paths
     statement = json.loads(path.read_text("ascii"))["statement"]
@@ -137,9 +142,10 @@ def _answer_o42(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o44(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O44: a penalty on overlaps lowers the largest |cosine| of every best model.
+    """Return the answer to O44: a penalty on overlaps lowers the coherence of every best model.
 
-    `paths` has the file of a certificate, a triangle of encodings with its penalty.
+    Coherence is the largest |cosine| of two encodings. `paths` has the file of a certificate, a triangle of
+    encodings with its penalty.
     """
     (path,) = paths
     p = Fraction(json.loads(path.read_text("ascii"))["statement"]["p"])
@@ -163,7 +169,9 @@ def _answer_o44(paths: Sequence[Path]) -> list[Statement]:
 def _pentagon_minimum_findings(paths: Sequence[Path], about: str = "") -> list[Finding]:
     """Return findings that the pentagon of a certificate has a negative bias and positive curvatures.
 
-    `paths` has the certificate's file, `about` is the statement that the findings test.
+    Curvatures are eigenvalues of the Hessian of its loss with one feature on, but that of turning. `paths`
+    has the certificate's file first, `about` says what the findings test: "printed" or, by default, the
+    correction.
     """
     statement = json.loads(paths[0].read_text("ascii"))["statement"]
     square, bias = (float(Fraction(statement[name][0])) for name in ("squared_length", "bias"))
@@ -184,9 +192,9 @@ def _pentagon_minimum_findings(paths: Sequence[Path], about: str = "") -> list[F
 
 
 def _answer_o40(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O40: for rare features the pentagon alone has the least loss, 5 on 2 neurons.
+    """Return the answer to O40: for all small p the pentagon alone has the least loss.
 
-    `paths` has the file of a certificate of the pentagon.
+    Five features are on two neurons. `paths` has the file of a certificate of the pentagon.
     """
     return [
         corrected_statement(
@@ -197,9 +205,10 @@ def _answer_o40(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o47(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O47: where the model of least loss is unique up to symmetry, and where not.
+    """Return the answer to O47: is the best model of five features on two neurons unique, up to symmetry.
 
-    `paths` has the file of a certificate of the pentagon.
+    It is for small p; two features on one neuron have two kinds at p = 1 and at some p below, and a penalty
+    on overlaps decides between them. `paths` has the file of a certificate of the pentagon.
     """
     low, high = 0.68, 0.74
     alike, below = (minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (low, high))
@@ -227,9 +236,10 @@ def _answer_o47(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o4(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O4: the least loss jumps where cosines of encodings may be 1/m.
+    """Return the answer to O4: the least loss if |cosines| of encodings may be at most c.
 
-    `paths` is not used: there is no certificate.
+    It is that of keeping m of n features for c below 1/m, and less at 1/m. `paths` is not used: there is no
+    certificate.
     """
     shares = {}
     for p in (0.1, 0.5, 0.9):
@@ -248,9 +258,10 @@ def _answer_o4(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o51(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O51: the penalty on overlaps that drops the weaker of two features, p -> 0.
+    """Return the answer to O51: above which penalty on overlaps the weaker of two features is dropped.
 
-    `paths` is not used: there is no certificate.
+    That is known for p -> 0 only: its importance times the loss of a dropped feature. `paths` is not used:
+    there is no certificate.
     """
     p, findings = 1e-4, []
     v = p * (4 - 3 * p) / 12
@@ -278,7 +289,8 @@ def _answer_o51(paths: Sequence[Path]) -> list[Statement]:
 def _aligned(paths: Sequence[Path]) -> list[Statement]:
     """Return the answer to O48 by certificates: nearly pure neurons lose less than pure ones.
 
-    A neuron is pure if it reads one feature. `paths` has the files, a certificate for each network.
+    A neuron is pure if it reads one feature. `paths` has the files, a certificate for each network, with its
+    exact loss.
     """
     shares = []
     for path in paths:
@@ -332,10 +344,11 @@ _STARTS, _COHERENCE, _RARE = 16, 0.85, 0.01
 
 
 def _count_low_coherence(strength: float) -> int:
-    """Return how many of `_STARTS` gradient flows end at a coherence of `_COHERENCE` or less.
+    """Return how many of 16 gradient flows from random weights end at a coherence of 0.85 or less.
 
-    Coherence is the largest |cosine| of two encodings. The flows descend the loss of five features on two
-    neurons plus a penalty on squared overlaps, with the factor `strength` times the variance of a feature.
+    Coherence is the largest |cosine| of two encodings. The flows descend the loss of five features, on with
+    probability 0.01, on two neurons plus a penalty on squared overlaps, with the factor `strength` times the
+    loss of a dropped feature.
     """
     n, m, p, low = 5, 2, _RARE, 0
     aim = Objective(n, m, p, penalty=("interference", strength * p * (4 - 3 * p) / 12))
@@ -352,9 +365,10 @@ def _count_low_coherence(strength: float) -> int:
 
 
 def _answer_o50(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O50: counts of gradient flows with penalties that end at a low coherence.
+    """Return the answer to O50: larger penalties need not make a low coherence likelier.
 
-    `paths` is not used: there is no certificate.
+    It has the numbers of gradient flows from random weights that end at a low coherence (largest |cosine| of
+    two encodings), at three penalties. `paths` is not used: there is no certificate.
     """
     counts = [_count_low_coherence(strength) for strength in _FLOWS]
     decided, limit = [], preregistered(1e-4)  # of either of two tests
@@ -470,7 +484,10 @@ PROBLEMS = {
 
 
 def _judge_problem(problem: OpenProblem) -> Evidence:
-    """Return the evidence of a problem; a missing or rejected certificate leaves it unsettled."""
+    """Return the evidence of a problem: its text, answer, and findings, after a check of its certificates.
+
+    A missing or rejected certificate leaves it unsettled: then there is no answer.
+    """
     if not problem.certificates:
         return evidence(problem.text, *problem.sentences([]), about="answer")
     paths = [path for name in problem.certificates if (path := CERTIFICATES / name).is_file()]

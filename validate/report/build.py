@@ -63,7 +63,7 @@ class _Failure:
 
 
 def _result_or_failure(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return ``work(*arguments)``, or a `_Failure` if that raises, so that the other tasks go on.
+    """Return ``work(*arguments)``, or if that raises a `_Failure`, the error as text, so that others go on.
 
     A full disk or memory raises the error, as no other task could finish either.
     """
@@ -78,9 +78,10 @@ def _result_or_failure(work: Callable[..., Any], *arguments: Any) -> Any:
 def _render_topic(results: ResultCache, subfolder: str, section: str, topic_name: str) -> RenderedTopic:
     """Return a topic's HTML and files, from an earlier run if nothing has changed.
 
-    The topic is `topic_name` of a phenomenon's `section`; its files are in the `subfolder` of the report. The
-    earlier HTML is in a note of `results`, valid for the same data and code, with checksums of the files. If
-    the topic needs PyTorch and there is none, its text says so.
+    A topic, `topic_name`, is a part of the report's `section`, a phenomenon; its text and figures are made
+    from the datasets in `results`, and its files are written to the `subfolder` of the report. The earlier
+    HTML is in a note of `results`, valid for the same data and code, with checksums of the files. If the
+    topic needs PyTorch and there is none, its text says so.
     """
     topic = next(t for t in registry.load_section(section).topics if t.name == topic_name)
     needs = topic.run_names(section)
@@ -252,9 +253,10 @@ def write_topic(
 
 
 def _write_figure(path: Path, figure: Figure, picture: str) -> list[Path]:
-    """Write a figure's CSV tables, netCDF and SVG under names that begin with `path`; return their paths.
+    """Write the data and drawing of a figure, beside each other; return the paths of the files.
 
-    `picture` is the SVG.
+    These are CSV tables and a netCDF of its dataset, and `picture`, its SVG; `path` is their common name
+    without an ending.
     """
     data, drawing = path.with_name(f"{path.name}.nc"), path.with_name(f"{path.name}.svg")
     files.write_dataset(data, figure.dataset)

@@ -42,9 +42,11 @@ Solution = Mapping[str, Any]  # of a problem: the model, its loss, and the losse
 
 
 def _model_fields(minimum: Minimum) -> dict[str, Any]:
-    """Return W_out, W_in, b, loss, gradient_norm and curvature (nan for None) of a minimum by name.
+    """Return by name W_out, W_in, b, loss, gradient_norm and curvature of a minimum.
 
-    The loss is per feature; gradient and curvature are those of it over the loss of the zero model.
+    The loss is per feature. gradient_norm is the length of the gradient, and curvature the least eigenvalue
+    of the Hessian but for zeros of symmetries, of the loss over that of the zero model; the curvature is nan
+    if the minimum has None.
     """
     curvature = np.nan if minimum.curvature is None else minimum.curvature
     names = ("W_out", "W_in", "b", "loss", "gradient_norm")
@@ -287,9 +289,10 @@ class _Rounds:
     ) -> set[str]:
         """Search problems once; return the names of those whose loss fell (in round 0 of all searched).
 
-        `others` maps each name to those of the neighbours whose best solutions are starts, or to None for
-        random starts. `self.known`, the best solutions by name, is read and updated; `run` executes the
-        tasks, as in `run`, and what is on file from a stopped run is read.
+        `others` maps each problem's name to names of neighbours, from whose best solutions it descends, or to
+        None for random starts. `self.known`, the best solutions by name, is read and updated. `run` (tasks,
+        function) executes the searches and calls the function with each that is done; solutions on file from
+        a stopped run are read instead.
         """
         solutions: dict[str, Solution] = {}
         tasks = []

@@ -113,7 +113,7 @@ def hits(problem: Problem, solution: Mapping[str, Any]) -> int:
     """Return how many starts of the searches ended at the loss of `solution`, or below it.
 
     The solution is one of `problem`, with its loss and the losses of all starts by name. A start counts if
-    its loss is at most `_SAME_LOSS` above, in units of the loss of the model that always answers 0.
+    its loss is at most 1e-6 above, in units of the loss of the model that always answers 0.
     """
     limit = solution["loss"] + _SAME_LOSS * problem.zero_loss
     return int(np.sum(np.asarray(solution["losses"]) <= limit))
@@ -123,7 +123,10 @@ def _manifest_entry(problem: Problem, solution: Mapping[str, Any]) -> dict[str, 
     """Return an entry's fields for the manifest, all but its tensors; the loss is computed anew.
 
     `solution` is that of `problem`, by name: W_out, W_in, b, the losses of all starts, gradient_norm,
-    curvature, number of minima and lower_bound. Fields are those of `Entry`.
+    curvature, number of minima and lower_bound. The fields are the problem's name and settings, the exact
+    loss with its error estimate, that of the zero model, the solution's numbers (no curvature unless it is
+    positive), numbers of starts, of weights at the largest size allowed ("held") and of starts that end at
+    the loss ("hits"), and the name of the arrangement of the encodings ("structure").
     """
     M = solution["W_out"] @ solution["W_in"]
     exact = exact_loss(M, solution["b"], problem.law)

@@ -35,10 +35,11 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
 
 
 def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> TopicContent:
-    """Return the part "copies" of the report: its text and figures.
+    """Return text and table of the report's part "copies": large models against copies of small ones.
 
-    Both datasets are of `run_stored`, losses and statistics of stored models; those of `longer` were trained
-    for more steps.
+    A row has p, ratio, mean losses by n_features, and the loss of the best of the largest models over that of
+    copies of the best smaller one, less 1. Both datasets are of `run_stored`, losses and statistics of stored
+    models; those of `longer` were trained for more steps, and the text compares the two.
     """
     rows = []
     for p, ratio in (cell for cell in CELLS if cell[1] != 0.12):  # of which no number of copies is a model

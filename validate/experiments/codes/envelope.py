@@ -55,9 +55,10 @@ LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
 
 def _winner_name(first: str, second: str) -> str:
-    """Return the name in `WINNERS` of a mixture of the codes `first` and `second`.
+    """Return in words which kinds of code a mixture of the codes `first` and `second` has; the order is free.
 
-    Names are such as "dropped + pairs", or "other".
+    Kinds are such as "pairs", "rug" or "simplices", joined as in "dropped + pairs", with "dropped" first. The
+    name is "other" if the mixture has no colour on the map, that is, no entry in `WINNERS`.
     """
     kinds = {KINDS.get(name.removesuffix(" shifted"), OTHER) for name in (first, second)}
     named = sorted(kinds, key=lambda kind: (kind != "dropped", kind == "kept exactly", kind))

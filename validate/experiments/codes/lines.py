@@ -74,7 +74,10 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
 
 @cache
 def _read_lines() -> list[Line]:
-    """Return for each code its stored parameters along p (a `Line`), from `run_lines`."""
+    """Return for each code its stored parameters along p, a `Line`: sizes, p, scale, bias, shift and loss.
+
+    They were written by `run_lines`, and come in the order of the stored file, codes with a shift included.
+    """
     ds = read.read("codes_lines")
     ends = np.cumsum(ds["nodes"].values)
     sizes = [ds[name].values.tolist() for name in ("line", "n_features", "n_hidden")]

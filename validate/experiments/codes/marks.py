@@ -182,10 +182,11 @@ def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
 
 
 def _show_map(trained: xr.Dataset, known: xr.Dataset, plane: xr.Dataset) -> TopicContent:
-    """Return the part "map" of the report: its text and figures.
+    """Return text and figures of the report's part "map": which codes are best over (p, ratio).
 
-    `trained` is of `run_stored` (stored models), `known` of `run_known` (losses of known codes at their
-    points), `plane` of `run_envelope` (the map of codes).
+    One figure shows the map with the trained models' losses at their points, the other the maps for three
+    kinds of weights and the bracket of losses at ratio 1/4. `trained` is of `run_stored` (stored models),
+    `known` of `run_known` (losses of known codes at their points), `plane` of `run_envelope` (the map).
     """
     marks = run_marks(trained, known)
     half = marks["mean"].isel(end=-1, point=np.isclose(marks["ratio"], 0.5)).values

@@ -210,10 +210,11 @@ def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Dataset) -> TopicContent:
-    """Return the part "saddle" of the report: its text and figures.
+    """Return figure and tables of the report's part "saddle": whether random codes ("rugs") are minima.
 
-    `hessian` is of `run_hessian` (curvatures at the rug), `departure` of `run_departure` (descents from it),
-    `polished` of `run_polished` (descents from trained models).
+    The figure has the least curvature against n_features; tables have curvatures at the rug (`hessian`, of
+    `run_hessian`), descents that start near it (`departure`, of `run_departure`) and exact descents from
+    trained models (`polished`, of `run_polished`).
     """
     share = hessian["negative"] / hessian["modes"]
     many = ", ".join(str(n) for n in hessian["n_features"].values)
@@ -232,7 +233,12 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
 
 
 def _hessian_table(ds: xr.Dataset) -> Table:
-    """Return the table of the Hessian at the random code ("rug"); `ds` is from `run_hessian`."""
+    """Return the table of the Hessian at the random code ("rug"); `ds` is from `run_hessian`.
+
+    By p, ratio and n_features: loss over the macroscopic one, least curvature over p, number of negative
+    curvatures, least curvature of steps with all features alike, and the shares of the step of least
+    curvature that are on the diagonal, on the bias and antisymmetric.
+    """
     columns = {
         **CASE_COLUMNS,
         "n_features": "{n_features}",
@@ -254,7 +260,11 @@ def _hessian_table(ds: xr.Dataset) -> Table:
 
 
 def _departure_table(ds: xr.Dataset) -> Table:
-    """Return the table of descents that start near the random code ("rug"); `ds` is from `run_departure`."""
+    """Return the table of descents that start near the random code ("rug"); `ds` is from `run_departure`.
+
+    By p and ratio: losses at the rug and at the end in units of the rug's in the limit, change of M = W_out
+    W_in, shares of features alone, paired and so on, largest off-diagonal |M_ij|, and slope over p.
+    """
     columns = {
         **CASE_COLUMNS,
         "loss at the rug": "{start:.3f}",
@@ -274,7 +284,12 @@ def _departure_table(ds: xr.Dataset) -> Table:
 
 
 def _polished_table(ds: xr.Dataset) -> Table:
-    """Return the table of trained models before and after exact descents; `ds` is from `run_polished`."""
+    """Return the table of trained models before and after exact descents; `ds` is from `run_polished`.
+
+    By p, ratio and n_features: losses before and after, in units of the rug's in the limit; at the end the
+    slope and the least curvature over p, the number of negative ones, and the shares of features alone,
+    paired and so on.
+    """
     columns = {
         **CASE_COLUMNS,
         "n_features": "{n_features}",

@@ -79,11 +79,11 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 
 
 def _final_falls(trained: xr.Dataset) -> FloatArray:
-    """Return the share by which the loss of each of `trained` fell in 100 batches near the end, or nan.
+    """Return the share (models,) by which losses of `trained` fell in 100 batches near the end, or nan.
 
-    `trained` has models with histories of losses, from `validate.training.train`; the shape is (models,).
-    This is ``fall`` of `symmetry`, averaged over `AVERAGED` blocks of 100 batches. The last two blocks, which
-    made the stopping rule end training, are left out.
+    `trained` has models with histories of losses, from `validate.training.train`. The fall is the mean over
+    ten blocks of 100 batches up to the stopping rule, without the last two, which made it end training; it is
+    nan without a history or with fewer blocks.
     """
     falls = np.full(trained.sizes["model"], np.nan)
     if "history" in trained and STOPPING_RULE in trained["end"]:
@@ -128,8 +128,8 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
 def by_cell(trained: xr.Dataset) -> xr.Dataset:
     """Return models of `run_stored` on the axes (p, ratio, n_features, seed) in place of ``model``.
 
-    Only models at the points (p, ratio) of `CELLS`, with ratios within 5 % of these; nan where none was
-    trained.
+    Only models at twelve points (p, ratio), p of 0.01, 0.05, 0.1 and 0.4, with ratios within 5 % of 0.12,
+    0.25 and 0.5; nan where none was trained.
     """
     near = nearest_ratio(trained["ratio"])
     in_cell = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))
@@ -186,7 +186,10 @@ INTERVALS = f"Intervals are Student's over seeds, {LEVEL:.0%}"
 
 
 def describe_ends(trained: xr.Dataset) -> str:
-    """Return text on the ends of training at which stored models, `trained`, are compared."""
+    """Return a sentence on the two ends of training compared: the stopping rule, and so many further steps.
+
+    Their number is that of the attribute ``steps`` of `trained`, stored models.
+    """
     return (
         f"Ends: the stopping rule of the source, and a further phase of {trained.attrs['steps']} steps with "
         "a falling learning rate (`converged` in the data)"
@@ -194,10 +197,12 @@ def describe_ends(trained: xr.Dataset) -> str:
 
 
 def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
-    """Return the part "symmetry" of the report: its text and figures.
+    """Return text, figure and tables of the report's part "symmetry": features alike, by size.
 
-    `trained` is of `run_stored`, the statistics of stored models, `pair` of `run_pair`, those of the best
-    model of two features on one neuron.
+    The figure has four statistics against n_features: standard deviations of the diagonal and the bias,
+    spread of row variances, Lyapunov ratio. One table has their factors from each size to the next, the other
+    those of the best pair. `trained` is of `run_stored`, the statistics of stored models, `pair` of
+    `run_pair`, those of the best model of two features on one neuron.
     """
     cells, rows = by_cell(trained), []
     for p, ratio in CELLS:

@@ -78,7 +78,11 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_structure(ds: xr.Dataset) -> TopicContent:
-    """Return the part "structure" of the report: its text and figures, from `ds` of `run_structure`."""
+    """Return figure and table of the report's part "structure", from `ds` of `run_structure`.
+
+    Both have, for each trained model, the shares of features alone, in pairs, in blocks, dropped or in none
+    of these; the table also the loss over the random code's, less 1, the skew of pairs and the kurtosis.
+    """
     size = f"n_features = {int(ds['n_features'][0])}, trained in this run"
     caption = (
         f"{size}, at the last end: features in pairs, in larger blocks, left out, or in a noise-like "

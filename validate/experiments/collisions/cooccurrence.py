@@ -129,17 +129,21 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> A
 
 
 def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
-    """Return the p, over the normal form's l1 strength, at which a count is half of that for one-hot inputs.
+    """Return the p, over lam/4, at which a count is half of that for one-hot inputs, by linear interpolation.
 
-    `ds` is from `run_cooccurrence`, `name` the count's variable in it, `k` a position on its axis lam. Linear
-    between the p that were run; nan if not reached.
+    `ds` is from `run_cooccurrence`, `name` the count's variable in it, `k` a position on its axis lam, the l1
+    strength of the printed loss. Nan if the p that were run do not reach it.
     """
     at = ds.isel(lam=k).transpose("run", "p", ...)
     return crossing(ds["p"] / float(ds["lam_normal"][k]), (at[name] - at["before"] / 2).values)
 
 
 def _show_together(ds: xr.Dataset) -> TopicContent:
-    """Return the part "together" of the report: its text and figures, from `ds` of `run_cooccurrence`."""
+    """Return text and figure of the report's part "together": collisions if features are on together.
+
+    The figure has counts of polysemantic neurons, at two thresholds, over those for one-hot inputs, against p
+    over the l1 strength; the text has the p at which counts are halved. `ds` is of `run_cooccurrence`.
+    """
     caption = (
         "Each feature is on with probability p, independently. The count is predicted to fall where p is "
         "about the λ of the normal form (vertical line). Left: weights above 0.5 count, also those of pairs "

@@ -104,7 +104,11 @@ def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_course(ds: xr.Dataset) -> TopicContent:
-    """Return the part "course" of the report: its text and figures, from `ds` of `run_course`."""
+    """Return text and figure of the report's part "course": up to when interference changes the count.
+
+    The figure has, by time, the polysemantic neurons if interference ended then, over their number by chance,
+    and the share of positive overlaps; `ds` is of `run_course`.
+    """
     counts = ds["count"].values
     ratio = counts / ds.attrs["expected"]
     unsettled = np.flatnonzero(np.any(counts != counts[-1], axis=1))

@@ -31,7 +31,7 @@ class Rule:
 def batch_size_and_weight(n: int, p: float) -> tuple[int, float]:
     """Return the number of inputs in a batch, none of them zero, and the weight of each in the loss.
 
-    Each of n features is on with probability p. A feature is on `DRAWS` times in a batch, on average, and the
+    Each of n features is on with probability p. A feature is on four times in a batch, on average, and the
     loss is normalised per feature that is on: for p -> 0 it tends to the loss on the standard basis.
     """
     share = -math.expm1(n * math.log1p(-p)) if p < 1 else 1.0  # of the inputs that have a feature on
@@ -106,8 +106,9 @@ def train_stack(
 ) -> Iterator[tuple[Any, Any]]:
     """Train stacked encoders E and decoders D in place; yield (E, D), not copied, after the steps `stops`.
 
-    `lam` has the l1 strength of each run (runs,), `generators` the torch generators of their inputs, which
-    are not used for one-hot inputs; `rule` has the settings of a step.
+    Both are (runs, n, m), and the same tensor if tied. `lam` has the l1 strength of each run (runs,),
+    `generators` the torch generators of their inputs, which are not used for one-hot inputs; `rule` has the
+    settings: optimiser, learning rate, decay, penalty, p, and whether weights are tied.
     """
     n = E.shape[1]
     eye = torch.eye(n, device=E.device, dtype=E.dtype)[None]
@@ -143,9 +144,12 @@ def train_stack(
 
 
 def _step_weights(torch: Any, both: Sequence[Any], slopes: Sequence[Any], lam: Any, rule: Rule) -> None:
-    """Take a gradient step of `both`, encoder and decoder, in place: decay, slope, and soft threshold.
+    """Take a gradient step of each tensor in `both`, [E, D] or [E] if tied, in place.
 
-    `slopes` are the gradients in them, `lam` the l1 strengths (runs, 1, 1), `rule` the settings of the step.
+    Weights are first multiplied by 1 - learning rate * decay; then the step is subtracted. For the optimiser
+    "gd" a soft threshold of size learning rate * `lam` follows, of E, or of both if the penalty is on
+    weights. `slopes` are the gradients (runs, n, m), `lam` the l1 strengths (runs, 1, 1), `rule` the
+    settings.
     """
     for k, (W, slope) in enumerate(zip(both, slopes, strict=False)):
         W.mul_(1 - rule.learning_rate * rule.weight_decay)

@@ -76,10 +76,12 @@ def run_printed(
 
 
 def _show_constant(printed: xr.Dataset, long: xr.Dataset, flow: xr.Dataset) -> TopicContent:
-    """Return the part "constant" of the report: its text and figures.
+    """Return text, figures and tables of the report's part "constant": the constant in the count n^2/(4m).
 
-    `printed` is of `run_printed`, trained models; `long` and `flow` are of `run_fig3`, ends of the flow at
-    the printed sizes and at smaller ones.
+    Figures have polysemantic neurons, and their ratio to n^2/(4m), against m; tables have counts over both
+    predictions, and shares of features that keep the neuron of their largest first weight. `printed` is of
+    `run_printed`, trained models; `long` and `flow` are of `run_fig3`, ends of the flow at the printed sizes
+    and at smaller ones.
     """
     last, n, lam = printed.isel(step=-1), printed.attrs["n_features"], printed.attrs["lam"]
     counts = [ds["polysemantic"].reset_coords(drop=True) for ds in (long, last)]
@@ -122,8 +124,9 @@ def _split_by_n_hidden(ds: xr.Dataset) -> Iterator[tuple[int, int, xr.Dataset]]:
 
 
 def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
-    """Return the table of mean counts of polysemantic neurons, over n^2/(4m) and over chance.
+    """Return the table of mean counts of polysemantic neurons, also over n^2/(4m) and n(n-1)/(2(2m-1)).
 
+    The latter is the expected count if each feature has a neuron and a sign of its own, at random.
     `by_origin` has datasets of `run_printed` or `run_fig3`, by what trained them, such as the flow.
     """
     columns = ("by", "n", "m", "runs", "count", "count / (n²/4m)", "count / one place a feature")
@@ -142,7 +145,9 @@ def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
 def _places_table(*datasets: xr.Dataset) -> Table:
     """Return a table of the shares of features that end on the neuron of their largest first weight.
 
-    `datasets` are of `run_fig3`, one row for each of their numbers of neurons.
+    Beside them: the share that ends on the neuron of the second largest, pairs of features that stay over
+    their number by chance, the fitted preference for neurons that hold a feature already, and features on no
+    neuron. `datasets` are of `run_fig3`, one row for each of their numbers of neurons.
     """
     measured = ("share that stays", "second wins", "pairs that stay / chance", "preference", "on no neuron")
     rows = []

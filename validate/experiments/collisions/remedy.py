@@ -244,9 +244,10 @@ def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
 
 
 def _outcome_cells(at: xr.Dataset) -> list[str]:
-    """Return table cells: the number of split neurons, and the share of each outcome, or dashes.
+    """Return table cells: the number of split neurons, and the share of each outcome, or dashes if 0.
 
-    `at` is a dataset of `run_remedy` at one lam, eps and time.
+    Outcomes, in order: both features are on different copies of the neuron, on the same copy, undecided, or
+    lost. `at` is a dataset of `run_remedy` at one lam, eps and time.
     """
     pairs = int(at["pairs"])
     n_apart, *others = (int(at[name]) for name in OUTCOMES)
@@ -256,9 +257,11 @@ def _outcome_cells(at: xr.Dataset) -> list[str]:
 
 
 def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
-    """Return the part "remedy" of the report: its text and figures.
+    """Return text, figure and tables of the report's part "remedy": splitting polysemantic neurons.
 
-    `ds` is of `run_remedy` (outcomes of splits), `variants` of `run_variants` (the same, by way to split).
+    The figure has the share of split neurons whose features part, against time; tables have all outcomes by
+    l1 strength and perturbation, and by way of splitting. `ds` is of `run_remedy` (outcomes of splits),
+    `variants` of `run_variants` (the same, by way to split).
     """
     caption = (
         "Share of split neurons whose two features are on different copies, for each λ; lines are predicted "
@@ -286,7 +289,8 @@ def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
 def _outcome_table(ds: xr.Dataset) -> Table:
     """Return the table of what became of split neurons, by l1 strength and size of the perturbation.
 
-    `ds` is of `run_remedy`.
+    Columns are the number of split neurons, shares of outcomes at the last time and that predicted for
+    features that part, and the median time of settling with its prediction; `ds` is of `run_remedy`.
     """
     rows = []
     for i, k in np.ndindex(ds.sizes["lam"], ds.sizes["eps"]):
@@ -306,7 +310,10 @@ def _outcome_table(ds: xr.Dataset) -> Table:
 
 
 def _variant_table(ds: xr.Dataset) -> Table:
-    """Return the table of what became of split neurons, by way of splitting; `ds` is from `run_variants`."""
+    """Return the table of what became of split neurons at the last time, one row for each way of splitting.
+
+    Columns are the number of split neurons and the shares of outcomes; `ds` is from `run_variants`.
+    """
     last = ds.isel(lam=0, eps=0, time=-1)
     rows = [(str(name), *_outcome_cells(last.sel(variant=name))) for name in last["variant"].values]
     lam, eps, time = (float(last[name]) for name in ("lam", "eps", "time"))

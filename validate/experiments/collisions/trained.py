@@ -89,7 +89,11 @@ def run_trained(
 
 
 def _show_optimisers(ds: xr.Dataset) -> TopicContent:
-    """Return the part "optimisers" of the report: its text and figures, from `ds` of `run_trained`."""
+    """Return text and figure of the report's part "optimisers", from `ds` of `run_trained`.
+
+    The figure has polysemantic neurons over n^2/(4m), against m, by what trained the model (flow, gradient
+    descent or AdamW); the text compares their counts.
+    """
     caption = (
         "The flow, plain gradient descent and AdamW (learning rate and weight decay of the authors' code) "
         f"from the same first weights. {INTERVALS}"

@@ -201,10 +201,11 @@ def with_shifted(ds: xr.Dataset) -> xr.Dataset:
 def _checked_rule(
     optimiser: str, rate: float | None, decay: float | None, penalty: str, tied: bool, p: float | None
 ) -> Rule:
-    """Return the validated settings of a training step; see `Rule`.
+    """Return the validated settings of a training step, a `Rule`; ValueError if they do not go together.
 
-    `rate` is the learning rate, `decay` the weight decay; None means the optimiser's default. `penalty`,
-    `tied` and `p` are fields of the rule.
+    `rate` is the learning rate, `decay` the weight decay; None means the optimiser's default. `optimiser` is
+    "gd", "sign" or "adamw", `penalty` what the l1 term acts on, "activations" or "weights"; p None is one-hot
+    inputs.
     """
     optimiser = validation.choice("optimiser", optimiser, OPTIMISERS)
     p = None if p is None else validation.number("p", p, 0, 1, brackets="(]")
@@ -254,9 +255,10 @@ def _seeded_generator(torch: Any, torch_device: Any, model: Sequence[int], p: fl
 
 
 def _run_chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slice]:
-    """Return slices of the runs whose stacked arrays fit the cache or memory of `device`, "cpu" or "cuda".
+    """Return slices of the runs, as many in each as fit the cache ("cpu") or memory ("cuda") of `device`.
 
-    Arrays of a run are weights (n, m) and `batch` inputs and activations.
+    Arrays of a run are weights (n, m), and `batch` inputs and outputs (n) and activations (m); at most 2^18
+    (cpu) or 2^29 (cuda) entries of the largest of them are stacked.
     """
     largest = max(n * m, batch * m, batch * n)
     size = max(1, (STACK_CPU if device == "cpu" else STACK_CUDA) // largest)

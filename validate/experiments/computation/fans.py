@@ -108,7 +108,11 @@ def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_fans(ds: xr.Dataset) -> TopicContent:
-    """Return the part "fans" of the report: its text and figures, from `ds` of `run_fans`."""
+    """Return text, figure and table of the report's part "fans", from `ds` of `run_fans`.
+
+    Figure and table have losses of networks for |x| over p: fans (all neurons receive all features), naive
+    networks of one feature a neuron, and the lower bound; the table has the best small weight of a fan, too.
+    """
     saved, sentences = 1 - ds["fan"] / ds["naive"], []
     for i in range(ds.sizes["size"]):
         at = ds.isel(size=i)

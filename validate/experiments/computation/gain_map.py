@@ -107,9 +107,9 @@ def _lower_convex_envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray
 def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
     """Return losses over p of F features on n neurons: "best", its "error", "naive", and "lower_bound".
 
-    Losses are per feature. Networks are the best found by searches and those with one feature for each neuron
-    ("naive"). `task` has the targets; `search` has by name the starts, steps and seed of the searches
-    (`best_network`).
+    They are per feature: of the best network that a search found, of a network with one feature for each
+    neuron, and the bound for all networks. `task` has the targets; `search` has by name the starts, steps and
+    seed of the search.
     """
     mixing = task.mixing(F)
     best = best_network(task.law(F, p), n, task.target, mixing=mixing, bias=task.bias, **search)
@@ -152,11 +152,12 @@ def _losses_by_ratio(
 ) -> tuple[dict[str, FloatArray], float]:
     r"""Return (losses over p of a task by name, at each `ratio` of features to neurons; the least excess).
 
-    Names are "best", "naive", "lower_bound" and "error", and losses are per feature. Networks are joined from
-    parts, small networks of `sizes`, (features, neurons), found with the settings `search` (starts, steps,
-    seed); for \|x\| there are `fans` of such sizes too, in which each neuron receives all features. The
-    excess of a part is its loss plus error less its lower bound. Without output bias n equal neurons compete
-    too, whose outputs are read together; a search for their weights evaluates `tries` losses.
+    Names are "best", "naive", "lower_bound" and "error", with arrays like `ratio` of losses per feature. Best
+    networks are joined from parts in the best proportions: small networks of `sizes`, (features, neurons),
+    found with the settings `search` (starts, steps, seed), and for \|x\| also fans of the sizes `fans`, in
+    which each neuron receives all features. Without output bias n equal neurons compete too, whose outputs
+    are read together; a search for their weights evaluates `tries` losses. The excess of a part is its loss
+    plus error less its lower bound, over p.
     """
     parts = [_part_losses(F, m, p, task, search) for F, m in sizes]
     pair, mixing = task.law(2, p), task.mixing(2)
@@ -288,7 +289,9 @@ def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 def judge_map(ds: xr.Dataset) -> list[Finding]:
     """Return findings on the criteria of the map, at those of their grid points that `ds` of `run_map` has.
 
-    Criteria are on errors of losses, the lower bound, and the share of the naive loss that networks save.
+    Criteria are on the error of losses (small), parts' losses less their lower bounds (not negative), and the
+    share of the naive loss that the best known networks save, for each task: none for ReLU with output bias,
+    at most 3p/8 without, and least or largest shares for the others.
     """
     saved, _ = saved_shares(ds)
     p = ds["p"]
@@ -317,7 +320,11 @@ def _per_cent(share: float) -> str:
 
 
 def _show_map(ds: xr.Dataset) -> TopicContent:
-    """Return the part "map" of the report: its text and figures, from `ds` of `run_map`."""
+    """Return text, figure and table of the report's part "map": what networks save of the naive loss.
+
+    The figure has the share that the best known networks save against p, by task, beside the share that the
+    lower bound allows; the table has both by task, p and features for each neuron. `ds` is of `run_map`.
+    """
     saved, allowed = saved_shares(ds)
     rows = []
     for task, ratio in itertools.product(ds["task"].values, ds["per_neuron"].values):

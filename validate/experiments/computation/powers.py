@@ -65,7 +65,11 @@ def plot_powers(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_powers(ds: xr.Dataset) -> TopicContent:
-    """Return the part "powers" of the report: its text and figures, from `ds` of `run_powers`."""
+    """Return text and figure of the report's part "powers", from `ds` of `run_powers`.
+
+    The figure has the mean square and fourth power of the error of the best neuron for two features, over
+    those of a neuron that serves one, against p; the text has their ranges and the limit of small p.
+    """
     ratio = ds["best"] / ds["naive"]
     ranges = [f"power {int(q)}: {span(ratio.sel(power=q), '.3f')}" for q in ds["power"].values]
     limit = shared_loss(2, 1)

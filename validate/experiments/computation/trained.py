@@ -146,9 +146,11 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_trained(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the criteria of trained networks, at `SETTINGS`; `ds` is of `run_trained`.
+    """Return findings on the criteria of trained networks, at four settings; `ds` is of `run_trained`.
 
-    They compare losses with the lower bound and with the naive network's: how many runs end near or below it.
+    They are that losses have small errors and are not below the lower bound; that at least half of the runs
+    end within 1e-3 of the naive loss at the first setting, and below it at the second and third; and that a
+    run ends below it at the fourth.
     """
     excess = (ds["loss"] / ds["naive"] - 1).transpose("place", "seed").values
     near, below = NEAR.satisfied(np.abs(excess)), BELOW.satisfied(excess)
@@ -162,7 +164,11 @@ def judge_trained(ds: xr.Dataset) -> list[Finding]:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
-    """Return the part "trained" of the report: its text and figures, from `ds` of `run_trained`."""
+    """Return text, figure and table of the report's part "trained", from `ds` of `run_trained`.
+
+    The figure has the loss of each trained network over the naive loss, by setting; the table has the number
+    of runs at and below it, the least and median ratio, and the lower bound's.
+    """
     ratio, rows = ds["loss"] / ds["naive"], []
     for i, name in enumerate(ds["name"].values):
         at = ratio.isel(place=i).values

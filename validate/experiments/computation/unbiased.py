@@ -63,7 +63,11 @@ def _naive_loss(ds: xr.Dataset) -> xr.DataArray:
 
 
 def _saved_share(ds: xr.Dataset) -> xr.DataArray:
-    """Return the share of the naive loss that the best closed form in `ds`, of `run_unbiased`, saves."""
+    """Return the share (p, per_neuron) of the naive loss that the best of three closed forms saves.
+
+    The naive loss is that of the network that gives 0 for targets it does not compute; it is one of the
+    three, so that the share is not negative. `ds` is of `run_unbiased`.
+    """
     return 1 - ds["loss"].sel(network=["unbiased", "readout", "constant"]).min("network") / _naive_loss(ds)
 
 
@@ -83,7 +87,11 @@ def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_unbiased(ds: xr.Dataset) -> TopicContent:
-    """Return the part "unbiased" of the report: its text and figures, from `ds` of `run_unbiased`."""
+    """Return text, figure and table of the report's part "unbiased": ReLU networks without output bias.
+
+    Both have the share of the naive loss that the best closed form saves, by p and features for each neuron,
+    the figure beside what the lower bound allows. `ds` is of `run_unbiased`.
+    """
     gain, allowed = _saved_share(ds), 1 - ds["loss"].sel(network="lower_bound") / _naive_loss(ds)
     best = gain.isel(gain.argmax(...))
     constant_is_best = ds["loss"].sel(network="constant") < ds["loss"].sel(network="readout")

@@ -167,10 +167,11 @@ def plot_success(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> TopicContent:
-    """Return the part "iteration" of the report: its text and figures.
+    """Return text and figures of the report's part "iteration": message passing on random codes ("rugs").
 
-    `passing` is of `run_passing` (errors by step), `recovery` of `run_recovery` (how often all features are
-    recovered).
+    One figure has mean squared errors after each step beside state evolution, the other the share of runs
+    that recover all features against the ratio. `passing` is of `run_passing` (errors by step), `recovery` of
+    `run_recovery` (how often all features are recovered).
     """
     deviation = (passing["error"].mean("seed") - passing["law"]) / (
         passing["error"].std("seed", ddof=1) / np.sqrt(passing.sizes["seed"])

@@ -115,7 +115,11 @@ def plot_rugs(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_rugs(ds: xr.Dataset) -> TopicContent:
-    """Return the part "rugs" of the report: its text and figures, from `ds` of `run_rugs`."""
+    """Return text and figure of the report's part "rugs", from `ds` of `run_rugs`.
+
+    The figure has losses of ReLU and JumpReLU decoders on random codes over those predicted for Gaussian
+    interference, by n_features.
+    """
     ratio = (ds["on_rug"] / ds["predicted"]).mean("seed")
     ends = [f"{span(ratio.sel(n_features=n), '.2f')} at n = {n}" for n in ds["n_features"].values]
     text = (

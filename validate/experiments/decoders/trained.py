@@ -89,10 +89,11 @@ def _train_decoders(
 
 
 def _sample_outputs(stack: Any, p: float, samples: int, seed: int) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield batches of fresh features (1, batch, n), and a stack's pre-activations and outputs for them.
+    """Yield batches: fresh features (1, batch, n), and pre-activations and outputs of models for them.
 
-    `stack` is what `_train_decoders` returns: parameters of stacked models, and the output function. Outputs
-    are (seed, batch, n). There are `samples` samples in all; features are on with probability p.
+    `stack` is ([encoder, decoder, bias, theta], output), tensors with one model for each seed and the
+    function of pre-activations and thresholds that gives outputs. The latter two of a batch are (seed, batch,
+    n). There are `samples` samples in all; features are on with probability p.
     """
     torch = load_torch()
     (encoder, decoder, bias, theta), output = stack
@@ -215,7 +216,12 @@ def run_trained(
 
 
 def _trained_table(ds: xr.Dataset) -> Table:
-    """Return the table of trained, refitted and predicted losses by decoder; `ds` is from `run_trained`."""
+    """Return the table of trained, refitted and predicted losses by decoder; `ds` is from `run_trained`.
+
+    By p, ratio and output: loss after the longest training, that after the shortest over it, losses if the
+    outputs are read by the best ReLU and JumpReLU instead, the predicted decoder's loss on random codes, and
+    its loss in the limit of many features.
+    """
     rows = []
     for i, k in np.ndindex(ds.sizes["case"], ds.sizes["decoder"]):
         cell = ds.isel(case=i, decoder=k)
@@ -247,7 +253,11 @@ def _trained_table(ds: xr.Dataset) -> Table:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
-    """Return the part "trained" of the report: its text and figures, from `ds` of `run_trained`."""
+    """Return text and table of the report's part "trained", from `ds` of `run_trained`.
+
+    Both compare trained models with ReLU, JumpReLU or TopK outputs with the losses predicted: how much of the
+    difference is due to the output, to the code and to unfinished training.
+    """
     short, long = (ds["trained"].isel(steps=k) for k in (0, -1))
     refit = ds["refitted"]
     gaps = long.sel(decoder="relu") / long.sel(decoder="jumprelu")

@@ -205,5 +205,5 @@ def follow_routes(
 
 
 def list_eigenvalues(ds: xr.Dataset) -> str:
-    """Return the eigenvalues of a run's dataset as text."""
+    """Return as text the eigenvalues in the attribute ``eigenvalues`` of a dataset, joined by commas."""
     return ", ".join(f"{value:g}" for value in ds.attrs["eigenvalues"])

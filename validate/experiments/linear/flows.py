@@ -106,7 +106,9 @@ def run_flows(
 def _draw_rules(values: xr.DataArray, ax: Axes) -> Axes:
     """Draw values (route, rule, time) for each rule: the exact flow as a line, training as dots.
 
-    Rules are those of `run_flows`, which weights are shared and by whose gradient they move.
+    Routes are the flow and training, in this order. Rules are "tied" (shared weights), "pair" (separate
+    decoder and encoder), "encoder" and "decoder" (shared weights that follow the gradient in one of them
+    alone).
     """
     for i, rule in enumerate(RULES):
         flow, trained = values.sel(rule=rule)
@@ -138,7 +140,11 @@ def plot_angles(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
 
 
 def _show_flows(ds: xr.Dataset) -> TopicContent:
-    """Return the part "flows" of the report: its text and figures, from `ds` of `run_flows`."""
+    """Return text and figure of the report's part "flows", from `ds` of `run_flows`.
+
+    The figure has, for the four rules (shared or separate weights, and whose gradient they follow), the loss
+    above its minimum and the angle to the leading eigenvectors against time, from flow and training.
+    """
     last, end = ds.isel(time=-1), float(ds["time"][-1])
     angles = last["angle"].sel(route="flow")
     aligned = ALIGNED.satisfied(angles).sum("run")

@@ -124,11 +124,11 @@ def run_plateaus(
 
 
 def _initial_mode_sizes(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return the initial size of each eigen-direction, orthogonal to those of larger eigenvalues.
+    """Return the initial size of each eigen-direction of `covariance`, by falling eigenvalue, as (..., d).
 
-    A and C are (..., n, d), the sizes (..., d), by falling eigenvalue. In the eigenbasis of `covariance` each
-    row of (A + C)/2, of decoder and transposed encoder, grows at its own rate. Once a row has grown, the
-    components of later rows along it die out: the Gram-Schmidt residual is left to grow.
+    A and C, (..., n, d), are first decoders and transposed encoders. Row i of (A + C)/2 in the eigenbasis
+    grows at the rate of eigenvalue i. Once a row has grown, the components of later rows along it die out:
+    the size is the length of a row that is left by Gram and Schmidt from those before it.
     """
     rows = spectrum(covariance).eigenvectors.T @ (A + C) / 2
     return np.asarray(np.abs(np.diagonal(np.linalg.qr(rows.mT)[1], axis1=-2, axis2=-1)))
@@ -197,7 +197,11 @@ def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_plateaus(ds: xr.Dataset) -> TopicContent:
-    """Return the part "plateaus" of the report: its text and figures, from `ds` of `run_plateaus`."""
+    """Return text, figure and table of the report's part "plateaus", from `ds` of `run_plateaus`.
+
+    The figure has losses against time, for the expected loss and for samples, with the saddles' losses, and
+    measured over predicted escape times; the table has the latter for flow and training, by saddle.
+    """
     flow, trained = (ds["escape"].sel(route=route, drop=True) for route in ("flow", "trained"))
     law = float(np.abs(ds["law_loss"] - ds["loss"].sel(route="flow")).max() / ds["level"].max())
     ends = ds["population_loss"].sel(route="trained", data="samples")

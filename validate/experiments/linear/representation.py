@@ -104,9 +104,10 @@ def run_representation(
 
 @plot_function
 def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
-    """Draw how much of each feature a `model` represents, at falling importance.
+    """Draw the share of each feature that a `model` represents: |W_i|^2 if "tied", (AB)_ii for a "pair".
 
-    `ds` is of `run_representation`.
+    Features are in the order of falling importance; markers are trained models, with a bias (at the first p,
+    as any p is the same) and without one at each p; lines are weighted PCA. `ds` is of `run_representation`.
     """
     falling = ds.sel(importance="falling")
     without_bias = [falling.sel(bias="no bias").isel(p=k) for k in range(ds.sizes["p"])]
@@ -125,9 +126,9 @@ def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
 
 @plot_function
 def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses over that of a neuron for each of n_hidden features, at falling importance.
+    """Draw losses of weighted PCA and trained models, over that of keeping n_hidden features, against p.
 
-    `ds` is of `run_representation`.
+    Importance falls from feature to feature; `ds` is of `run_representation`.
     """
     for j, bias in enumerate(BIASES):
         at = ds.sel(importance="falling", bias=bias)
@@ -142,9 +143,10 @@ def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_representation(ds: xr.Dataset) -> TopicContent:
-    """Return the part "representation" of the report: its text and figures.
+    """Return text and figure of the report's part "representation".
 
-    `ds` is of `run_representation`, losses of trained models and the share of each feature.
+    The figure has the share of each feature in tied and separate weights, and losses over that of dropping
+    all but n_hidden features, for trained models beside weighted PCA. `ds` is of `run_representation`.
     """
     d, total = ds.attrs["n_hidden"], ds["share"].sum("feature")
     represented = SHARE.satisfied(ds["share"].sel(importance="falling")).sum("feature")

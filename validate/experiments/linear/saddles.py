@@ -133,16 +133,21 @@ def span_of_runs(values: xr.DataArray, digits: str) -> xr.DataArray:
 def saddle_table(
     title: str, columns: dict[str, xr.DataArray], names: dict[str, str], caption: str = ""
 ) -> Table:
-    """Return a table with a row for each entry of the columns; `names` has headings for their dimensions.
+    """Return a table of the values of `columns`, by heading, with a row for each combination of coordinates.
 
-    `title` stands above it, `caption` below.
+    `names` has the headings of the coordinates' columns by dimension, such as "saddle"; `title` stands above,
+    `caption` below.
     """
     rows = xr.Dataset(columns).to_dataframe(list(names)).reset_index()
     return Table.of(title, rows.replace(LABELS).rename(columns=names), caption)
 
 
 def _show_saddles(ds: xr.Dataset) -> TopicContent:
-    """Return the part "saddles" of the report: its text and figures, from `ds` of `run_saddles`."""
+    """Return text and table of the report's part "saddles", from `ds` of `run_saddles`.
+
+    The table has, by saddle and tied or untied weights, the number of directions in which the loss falls, the
+    growth rate of the best rotation, that of steepest descent in the flow and in steps, and the measured one.
+    """
     off = abs(ds["measured"] / ds["predicted"] - 1)
     full = ds.where(ds["rank"] == ds.attrs["n_hidden"], drop=True).sel(model="pair")
     eta = 2 * ds.attrs["learning_rate"]

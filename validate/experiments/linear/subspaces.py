@@ -99,9 +99,10 @@ def run_subspaces(
 
 
 def _predicted_basis(W: FloatArray, top: FloatArray) -> FloatArray:
-    """Return the predicted basis (n, d): `top`, and the span of W (n, d) without `top`'s hidden direction.
+    """Return the basis (n, d) of the subspace that weights W (n, d) are predicted to span in the end.
 
-    `top` is the leading eigenvector, W are first weights; see `run_subspaces`.
+    Its first column is `top`, the leading eigenvector of length 1. The others span what is left of W once
+    `top` is removed from its columns and the direction top'W from its rows.
     """
     row = top @ W / np.linalg.norm(top @ W)
     others = (W - np.outer(top, top @ W)) @ (np.eye(row.size) - np.outer(row, row))
@@ -125,7 +126,11 @@ def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
 
 
 def _show_subspaces(ds: xr.Dataset) -> TopicContent:
-    """Return the part "subspaces" of the report: its text and figures, from `ds` of `run_subspaces`."""
+    """Return text and figure of the report's part "subspaces", from `ds` of `run_subspaces`.
+
+    The figure has the angles between the weights' columns and the two predicted subspaces, of the first
+    weights and of the samples, against time: in training on the expected loss, and on samples.
+    """
     trained = ds.sel(route="trained")
     on_samples = trained.sel(data="samples")
     changed = (on_samples["angle_samples"] < on_samples["angle_start"]).idxmax("time")

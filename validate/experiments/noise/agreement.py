@@ -88,7 +88,10 @@ def draw_noise(torch: Any, noise: str, shape: tuple[int, ...], generator: Any) -
 
 
 def _show_agreement(ds: xr.Dataset) -> TopicContent:
-    """Return the part "agreement" of the report: its text and figures, from `ds` of `run_agreement`."""
+    """Return the table of the report's part "agreement", from `ds` of `run_agreement`.
+
+    It has mean fourth norms |W_i|_4^4 with intervals, by kind of noise, from the compiled solver and PyTorch.
+    """
     frame = ds["fourth_norm"].to_dataframe().groupby(["noise", "engine"])["fourth_norm"]
     cells = frame.apply(lambda values: f"{mean(values):.3f}").unstack().reset_index()
     caption = (

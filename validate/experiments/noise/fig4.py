@@ -121,7 +121,11 @@ def plot_fig4(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_fig4(ds: xr.Dataset) -> TopicContent:
-    """Return the part "fig4" of the report: its text and figures, from `ds` of `run_fig4`."""
+    """Return text, figure and table of the report's part "fig4", from `ds` of `run_fig4`.
+
+    The figure has fourth norms |W_i|_4^4 against time under bipolar and normal noise; the table has the last
+    ones, and the time to reach 1/2 with its prediction, by standard deviation.
+    """
     runs, no_time = ds.sizes["averaged_run"], f"not by {float(ds['t'][-1]):.0f}"
     text = ""
     if runs:

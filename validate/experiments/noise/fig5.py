@@ -41,16 +41,17 @@ STANDARD_DEVIATIONS = (
 def onset_statistic(noise_std: npt.ArrayLike) -> Callable[[FloatArray], float]:
     """Return a function that takes growths (run, noise) and returns the noise at which they set in.
 
-    Growths are those of `fourth_norm_growth`, at the standard deviations `noise_std`. They set in where their
-    mean over runs reaches `SEEN`.
+    Growths are those of fourth norms |W_i|_4^4 over the ones without noise, at the standard deviations
+    `noise_std`. They set in where their mean over runs reaches 0.1.
     """
     return lambda samples: first_level(noise_std, samples.mean(axis=0), SEEN)
 
 
 def fourth_norm_growth(ds: xr.Dataset, name: str, step: int) -> FloatArray:
-    """Return fourth norms (run, strength) of `run_fig5` at a step, less those without noise and l1 term.
+    """Return fourth norms |W_i|_4^4 (run, strength) after training, less those without noise and l1 term.
 
-    `ds` is its dataset, `name` the variable, "by_noise" or "by_lam", `step` an index.
+    `ds` is of `run_fig5`; strengths are those of the noise if `name` is "by_noise", of the l1 term if it is
+    "by_lam". `step` is a position on its axis of numbers of training steps.
     """
     grown = (ds[name] - ds["quiet"]).isel(step=step)
     return np.asarray(grown.transpose("run", ...).values)
@@ -175,10 +176,11 @@ def run_drop(
 
 
 def _draw_strengths(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, labels: tuple[str, str]) -> Axes:
-    """Draw fourth norms `name` against the strengths `x`, beside theory and the printed power law.
+    """Draw fourth norms |W_i|_4^4 against the strengths in the coordinate `x`, with two lines of theory.
 
-    `ds` is of `run_fig5`, `power` the printed power. `labels` are those of the theory's line and of the
-    horizontal axis.
+    One is the drop at large strengths, the other the power law that the source prints: strength to the power
+    `power`. `name` is the variable of `ds`, of `run_fig5`: "by_noise" or "by_lam". `labels` are those of the
+    theory's drop and of the horizontal axis.
     """
     at, noise_free = ds[x].values, float(ds["quiet"].isel(step=-1).mean())
     ax.axhline(noise_free, color=GREY, linewidth=0.8, linestyle=":", label="no noise, no l1")
@@ -219,9 +221,10 @@ def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_fig5(ds: xr.Dataset, drop: xr.Dataset) -> TopicContent:
-    """Return the part "fig5" of the report: its text and figures.
+    """Return text and figures of the report's part "fig5".
 
-    `ds` is of `run_fig5` (fourth norms by strength), `drop` of `run_drop` (shapes under strong noise).
+    One figure has fourth norms |W_i|_4^4 against l1 strength and noise (`ds`, of `run_fig5`), the other
+    shapes and squared lengths of encodings under strong noise, by learning rate (`drop`, of `run_drop`).
     """
     stds, at = ds["noise_std"].values, drop.isel(noise_std=-1)
     weak = fourth_norm_growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1)

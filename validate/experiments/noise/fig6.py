@@ -163,7 +163,11 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_fig6(ds: xr.Dataset) -> TopicContent:
-    """Return the part "fig6" of the report: its text and figures, from `ds` of `run_fig6`."""
+    """Return text and figure of the report's part "fig6": an encoding that stays spread under noise.
+
+    The figure has the fourth norm |W_i|_4^4 of each encoding of a run against time, and its last weights; the
+    text has the loss and curvature where the averaged flow ends. `ds` is of `run_fig6`.
+    """
     n_stuck, runs = int(ds["found"]), ds.attrs["runs"]
     text = (
         "An encoding counts as stuck if |W_i|_4^4/|W_i|_2^4 is below 1/2 while it is above for more than "

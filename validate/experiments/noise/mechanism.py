@@ -266,7 +266,11 @@ def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_mechanism(ds: xr.Dataset) -> TopicContent:
-    """Return the part "mechanism" of the report: its text and figures, from `ds` of `run_mechanism`."""
+    """Return text, figure and table of the report's part "mechanism", from `ds` of `run_mechanism`.
+
+    They are on the growth of |W_i|_4^4/|W_i|_2^4 by noise: the figure has it against the learning rate, the
+    number of encodings and the kurtosis, the table its estimates beside what two theories predict.
+    """
     estimates, std, lone_std = judge_mechanism(ds), ds.attrs["noise_std"], ds.attrs["lone_std"]
     at = ds.sel(learning_rate=ds.attrs["source_rate"], method="nearest")
     grown, printed, true = (float(at[name].mean()) for name in ("by_rate", "regulariser", "drift"))

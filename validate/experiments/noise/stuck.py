@@ -89,7 +89,11 @@ def plot_stuck(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_stuck(ds: xr.Dataset) -> TopicContent:
-    """Return the part "stuck" of the report: its text and figures, from `ds` of `run_stuck`."""
+    """Return text, figure and table of the report's part "stuck", from `ds` of `run_stuck`.
+
+    Both have, by n/m, the shares of runs that sparsified and of runs with a stuck encoding; the table also
+    the mean fourth norm |W_i|_4^4 of stuck encodings, beside 1/(n-1).
+    """
     n, m, runs = ds["n_features"].values, ds.attrs["n_hidden"], ds.sizes["run"]
     is_sparse, has_stuck = 2 * ds["sparse"] > ds["n_features"], ds["stuck"] > 0
     n_both, n_sparse = (int(hits[n <= m].sum()) for hits in (is_sparse & has_stuck, is_sparse))

@@ -237,7 +237,10 @@ def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_mixing(ds: xr.Dataset) -> TopicContent:
-    """Return the part "mixing" of the report: its text and figures, from `ds` of `run_mixing`."""
+    """Return text and figure of the report's part "mixing", from `ds` of `run_mixing`.
+
+    The figure has the lower bound and the naive loss for targets ReLU(x) + M x against the size of M.
+    """
     lower_bound, naive = ds["lower_bound"].mean("seed"), ds["naive"].mean("seed")
     best = lower_bound.isel(sigma=lower_bound.argmin("sigma"))
     unmixed = lower_bound.isel(sigma=0)
@@ -264,7 +267,8 @@ def _show_mixing(ds: xr.Dataset) -> TopicContent:
 def judge_mixed(ds: xr.Dataset) -> list[Finding]:
     """Return the findings of the preregistered criteria for targets ReLU(x) + M x; `ds` is of `run_mixed`.
 
-    They compare the losses found with the lower bound, the naive network's and those printed by the source.
+    The losses found are not below the lower bound, at M above 0 they are below the naive network's, and their
+    means are at most 1.03 times those printed by the source.
     """
     mixed = ds.isel(sigma=ds["sigma"].values > 0)
     ratios = ds["found"].mean("seed").values / _printed_mixed(ds)
@@ -276,9 +280,10 @@ def judge_mixed(ds: xr.Dataset) -> list[Finding]:
 
 
 def _printed_losses(table: Mapping[str, Sequence[float]], name: str, axis: xr.DataArray) -> list[float]:
-    """Return the losses `name` of a printed table at an axis' coordinates; nan where none is printed.
+    """Return from a printed table the losses in its list `name`, one for each coordinate of `axis`, or nan.
 
-    `table` has a list of coordinates by the axis' name, and lists of losses of the same length by theirs.
+    `table` has a list of coordinates by the axis' name, and lists of losses of the same length by theirs; nan
+    stands where it has no such coordinate.
     """
     matches = [np.flatnonzero(np.isclose(table[str(axis.name)], at)) for at in axis.values]
     return [table[name][match[0]] if match.size else np.nan for match in matches]
@@ -293,7 +298,11 @@ def _printed_mixed(ds: xr.Dataset) -> FloatArray:
 
 
 def _show_mixed(ds: xr.Dataset) -> TopicContent:
-    """Return the part "mixed" of the report: its text and figures, from `ds` of `run_mixed`."""
+    """Return text, figure and table of the report's part "mixed", from `ds` of `run_mixed`.
+
+    Both have losses for targets ReLU(x) + M x, by the size of M: of networks found, of the source's and the
+    lower bound; the table also that of the naive network.
+    """
     mean = ds.mean("seed").assign(printed=(("symmetric", "sigma"), _printed_mixed(ds)))
     best = mean["found"].min("sigma")
     text = (
@@ -319,7 +328,11 @@ def _show_mixed(ds: xr.Dataset) -> TopicContent:
 
 
 def _show_spread(ds: xr.Dataset) -> TopicContent:
-    """Return the part "spread" of the report: its text and figures, from `ds` of `run_spread`."""
+    """Return text, figure and table of the report's part "spread": ReLU(x) by networks without biases.
+
+    Both have losses by p: found by search, printed by the source, naive, and the lower bound; the table also
+    the weights of the network found. `ds` is of `run_spread`.
+    """
     cells = ds.assign(printed=("p", _printed_losses(PRINTED_UNMIXED, "loss", ds["p"])))
     ratios = (cells["printed"] / ds["found"]).dropna("p").values
     ratios_text = ", ".join(f"{ratio:.4f}" for ratio in ratios) or "not known"

@@ -232,7 +232,11 @@ def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def show_tables(ds: xr.Dataset) -> TopicContent:
-    """Return text and figure about the best models of cyclic features; `ds` is from `run_tables`."""
+    """Return text and figure about the best models of cyclic features; `ds` is from `run_tables`.
+
+    The figure has the Gram matrix W W' of the best tied model at the smallest n_hidden, and losses of the
+    best and of trained models and of principal components; the text compares them with independent features.
+    """
     at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
     first = ds["decay"].values[0]
     ratio = (at["trained"].sel(decay=first) / at["best"]).min("seed")

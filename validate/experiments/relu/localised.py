@@ -137,9 +137,10 @@ def _predicted(expansion: LossExpansion, where: dict[str, Any]) -> dict[str, flo
     """Return by name the predicted learning coefficient of a sampler's setting, with its terms and spread.
 
     "leading" and "next_order" are its terms, "margin" is the distance of the nearest kink in standard
-    deviations, "chain_mean" and "chain_std" are those of one chain's estimate on a quadratic loss. All are
-    nan where the Hessian does not make the posterior Gaussian. `expansion` is that of the loss at the
-    minimum; `where` has the sampler's arguments by name, such as nbeta and localization.
+    deviations, "chain_mean" and "chain_std" are mean and standard deviation of one chain's estimate on a
+    quadratic loss. All are nan where the Hessian does not make the posterior Gaussian. `expansion` is that of
+    the loss at the minimum; `where` has nbeta and localization, the step size lr, and the numbers of draws
+    and burn-in steps, by these names.
     """
     names = ("leading", "next_order", "margin", "chain_mean", "chain_std")
     nbeta, localization = where["nbeta"], where["localization"]
@@ -175,7 +176,11 @@ def langevin_losses(
 
 
 def evaluate(model: Any, _: Any) -> Any:
-    """Return (sum of the losses of all chains, loss of each) of `model`: the form that devinterp asks for."""
+    """Return (sum of the losses of all chains, loss of each) of `model`: the form that devinterp asks for.
+
+    `model` is a PyTorch module with a row of weights for each chain; the second argument, a batch of data, is
+    not used.
+    """
     losses = model()
     return losses.sum(), losses.detach()
 
@@ -265,7 +270,12 @@ def _compare_llc(ds: xr.Dataset) -> xr.Dataset:
 
 
 def _judge(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings on measured against predicted learning coefficients; of `run_localised`."""
+    """Return the findings on measured against predicted learning coefficients; of `run_localised`.
+
+    They are, where the prediction is meant to hold: the share of places within 3 standard errors, the mean of
+    all deviations, the spread of chains over that predicted, and the share of predictions shifted by 1/2 that
+    would pass.
+    """
     at = _compare_llc(ds).stack(place=("minimum", "setting"))
     at = at.where(at["claimed"], drop=True)
     deviation = at["deviation"]
@@ -294,7 +304,11 @@ def plot_localised(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show(ds: xr.Dataset) -> TopicContent:
-    """Return this part of the report: its text and figures, from `ds` of `run_localised`."""
+    """Return text and figure of the report's part on local learning coefficients; `ds` is of `run_localised`.
+
+    The figure has coefficients measured by a Langevin sampler against predicted ones; the text has their
+    largest deviation, by setting of the sampler.
+    """
     at = _compare_llc(ds)
     claimed = at["claimed"]
     lines = []

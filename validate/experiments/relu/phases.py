@@ -53,10 +53,10 @@ def symmetric_until(bias: bool) -> float:
 
 
 def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:
-    """Return the loss of each of the two features under each of `PATTERNS`, shape (pattern, n_p, 2).
+    """Return the loss of each of the two features under four fixed models, shape (4, n_p, 2); p is (n_p,).
 
-    A pattern is a pair of encodings picked by hand, such as (1, -1). With `bias` a feature of weight 0 has
-    its mean as output.
+    Their encodings in one dimension are (1, 0), (0, 1), (1, -1) and (1, 1). With `bias` the output of a
+    feature of weight 0 has the mean p/2 as bias, others 0; without it all biases are 0.
     """
     losses = np.empty((len(PATTERNS), p.size, 2))
     for (i, W), (j, on) in product(enumerate(np.array(PATTERNS)), enumerate(p)):
@@ -70,8 +70,9 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
 
     They are at `count` values of p, denser where the boundary is steep, and at importances of the second
     feature from 1/reach to 1. Of (transition): ``transition_p``, ``transition_importance``,
-    ``transition_model`` (0: free biases, 1: zero), phases ``before`` and ``after``, ``jump``, the largest
-    step of an encoding's length, and ``is_jump``, false for a continuous transition.
+    ``transition_model`` (0: free biases, 1: zero); ``before`` and ``after``, the phases at lower and higher
+    importance, as indices into `solvers.relu.PHASES`; ``jump``, the largest step of an encoding's length, and
+    ``is_jump``, false for a continuous transition.
     """
     parts = []
     for model, bias in enumerate((True, False)):
@@ -95,11 +96,11 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
 
 
 def _pair_certificates(gap: float) -> xr.Dataset:
-    """Return least losses, proved lower bounds and numbers of boxes (model, point) of two features.
+    """Return least losses, proved lower bounds and numbers of boxes of two features in one dimension.
 
-    They are for free and for zero biases, at the points (p, importance) of `POINTS`: ``point_loss``,
-    ``point_lower`` and ``point_boxes``, the boxes that branch and bound takes. Bounds are within the relative
-    `gap` of the losses.
+    They are (model, point), with free and with zero biases, at six points of p (``point_p``) and importance
+    of the second feature (``point_importance``): ``point_loss``, ``point_lower`` and ``point_boxes``, the
+    boxes that branch and bound takes. Bounds are within the relative `gap` of the losses.
     """
     p, importances = zip(*POINTS, strict=True)
     rows = []
@@ -233,7 +234,11 @@ def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 
 
 def _show_phases(ds: xr.Dataset) -> TopicContent:
-    """Return the part "phases" of the report: its text and figures, from `ds` of `run_phases`."""
+    """Return text, figures and table of the report's part "phases", from `ds` of `run_phases`.
+
+    Figures have, over (p, importance) and for free and zero biases, the best model's phase, and the excess
+    loss of the best of four models picked by hand; the table has lower bounds at some points.
+    """
     sentences = ["Two features in one dimension."]
     excess = ds["pattern_loss"] / ds["loss"] - 1.0
     differs = (ds["pattern"] != ds["phase"]).mean(["p", "importance"])
@@ -276,7 +281,10 @@ def _show_phases(ds: xr.Dataset) -> TopicContent:
 
 
 def _certificate_table(ds: xr.Dataset) -> Table:
-    """Return the table of least losses and proved lower bounds at some (p, importance); of `run_phases`."""
+    """Return the table of least losses and proved lower bounds at some (p, importance); of `run_phases`.
+
+    It also has the relative gap between both, and the number of boxes that the branch and bound took.
+    """
     points = ds[[name for name in ds if str(name).startswith("point_")]]
     gap = 1.0 - ds["point_lower"] / ds["point_loss"]
     columns = {

@@ -37,7 +37,11 @@ def arrangement_name(k: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _polygon_saved_loss(k: int, p: float) -> float:
-    """Return the loss that a regular polygon of k corners saves, in units of that of one dropped feature."""
+    """Return the loss that a regular polygon of k encodings saves, in units of that of one dropped feature.
+
+    What is saved is the loss without the k features' encodings less that with them, at the best length and
+    bias; a dropped feature loses p/3 - p²/4.
+    """
     return best_polygon(k, p).gain / (p / 3.0 - p**2 / 4.0)
 
 
@@ -56,8 +60,9 @@ def saved_loss(k: int, p: float) -> float:
 def crossings(order: list[int], saved: FloatArray, p: FloatArray) -> list[tuple[float, str, str]]:
     """Return (p, best arrangement below, best one above) at each p where another one becomes the best.
 
-    The best saves the most loss; `saved` (arrangement, p) has the losses that they save. `order` has the
-    arrangements by number, as for `arrangement_name`.
+    The best saves the most loss; `saved` (arrangement, p) has the losses that they save, at rising p. `order`
+    has for each row its arrangement: the number of corners of a polygon, or 1 (two single features), 2 (a
+    pair and a single feature) or 4 (two antipodal pairs).
     """
     winner = np.array(order)[saved.argmax(axis=0)]
 
@@ -153,7 +158,11 @@ def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_polygons(ds: xr.Dataset) -> TopicContent:
-    """Return the part "polygons" of the report: its text and figures, from `ds` of `run_polygons`."""
+    """Return text, figure and table of the report's part "polygons", from `ds` of `run_polygons`.
+
+    Both have by p how much loss regular arrangements in the plane save, and the best models of few features;
+    the text says where the best arrangement changes.
+    """
     best = ds["saved"].values.argmax(axis=0)
     names = [str(name) for name in ds["arrangement"].values]
     crossings = (ds[f"crossing_{name}"].values for name in ("below", "above", "p"))

@@ -29,7 +29,10 @@ LOSSES = {
 
 
 def _name_arrangement(model: Minimum) -> tuple[str, int]:
-    """Return (name of the arrangement of features, or "nothing", how many are represented) of `model`."""
+    """Return (name, number) of the features that `model` represents; the name is "nothing" if there are none.
+
+    It is that of the geometry of their encodings, such as "pentagon".
+    """
     is_represented = represented(model.W, model.b)
     name = geometry(model.W[is_represented]).name if is_represented.any() else "nothing"
     return name, int(is_represented.sum())
@@ -102,7 +105,11 @@ def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
 
 
 def _show_sphere(ds: xr.Dataset) -> TopicContent:
-    """Return the part "sphere" of the report: its text and figures, from `ds` of `run_thomson`."""
+    """Return text, figure and table of the report's part "sphere", from `ds` of `run_thomson`.
+
+    Both have losses with one feature on, of the best arrangement on the sphere and of the best models without
+    and with biases; the table names their arrangements. The text says in how many sizes these agree.
+    """
     crowded = ds.isel(size=CROWDED.satisfied(ds["energy"].values))
     same = [
         int(((crowded["sphere"] == crowded[name]) & (crowded[count] == crowded["n_features"])).sum())

@@ -80,19 +80,20 @@ def flow(toy: ToyLoss, weights: FloatArray, duration: float, step: float) -> tup
 
 
 def _padded(values: FloatArray) -> FloatArray:
-    """Return a vector, one value for each escape from a saddle, padded with nan to the length `STAGES`."""
+    """Return a vector, one value for each escape from a saddle, padded with nan to a length of three."""
     return np.pad(values, (0, STAGES - values.size), constant_values=np.nan)
 
 
 def _measure(name: str, scales: FloatArray, seeds: Sequence[int], step: float) -> xr.Dataset:
-    """Return times at which the flow of a model leaves saddles, measured and predicted, as in `run_stages`.
+    """Return times at which the gradient flow of a model from small weights leaves saddles, with predictions.
 
-    The dataset has what `run_stages` returns of one model: times ``escape`` and ``predicted``, and the loss
-    halfway between escapes, ``plateau`` (scale, seed, stage); the saddles' losses ``height`` and the rates of
-    growth ``rate`` there (stage); whether two features end with ``opposite`` weights (scale, seed); and
-    ``path``, a number, the time between the escapes of "pair". `name` is one of `MODELS`, "pair" or "three";
-    there is a flow, in steps of length `step`, from each of `scales`, standard deviations of first weights,
-    and each of `seeds`.
+    Of (scale, seed, stage): ``escape``, when the loss is halfway from one saddle's to the next;
+    ``predicted``, when a feature takes a hidden dimension; ``plateau``, the loss halfway in time between
+    escapes (or 0 and the first). Of (stage): the saddles' losses ``height``, and ``rate`` at which a small
+    encoding of the next feature grows. Of (scale, seed): whether two features end with ``opposite`` weights.
+    ``path``, a number: the time between both escapes from a start where only the first feature of "pair" has
+    a weight. `name` is "pair" (two features, one neuron) or "three" (three, two); a flow in steps of length
+    `step` begins from each of `scales`, standard deviations of first weights, and `seeds`.
     """
     law, m = MODELS[name]
     n, bias = law.n_features, law.mean
@@ -177,7 +178,8 @@ def _escape_errors(ds: xr.Dataset, predicted: xr.DataArray) -> tuple[float, floa
     """Return how far measured escape times, in `ds`, are from `predicted` ones: two numbers.
 
     They are the largest |slope - 1| of lines fitted to measured against predicted times, and the largest
-    |mean ratio - 1|, over models and stages.
+    |mean of measured / predicted - 1|, over models and stages. `ds` is of `run_stages`, and `predicted` has
+    the dimensions of its variable of this name.
     """
     errors = []
     for name, (_, m) in MODELS.items():
@@ -191,7 +193,8 @@ def _escape_errors(ds: xr.Dataset, predicted: xr.DataArray) -> tuple[float, floa
 def _permuted_that_pass(ds: xr.Dataset) -> int:
     """Return how many wrong predictions would pass both criteria on escape times: a test of the criteria.
 
-    Wrong are those with a model's growth rates permuted; `ds` is of `run_stages`.
+    Wrong are predicted times with a model's growth rates permuted. They pass if lines of measured against
+    predicted times have slopes within 0.01 of 1, and mean ratios are within 0.02. `ds` is of `run_stages`.
     """
     count = 0
     for name, (law, m) in MODELS.items():
@@ -210,7 +213,9 @@ def _permuted_that_pass(ds: xr.Dataset) -> int:
 def _judge(ds: xr.Dataset) -> list[Finding]:
     """Return the findings on the criteria that were set before the run; `ds` is from `run_stages`.
 
-    They compare escape times, losses between escapes and the last stage with their predictions.
+    They are slope and mean ratio of measured against predicted escape times, losses between escapes over the
+    saddles', the time of the last stage over that of its path, the share of pairs that end with opposite
+    weights, and the number of wrong predictions that would pass.
     """
     slope, offset = _escape_errors(ds, ds["predicted"])
     small, last = ds.isel(scale=slice(1, None)), ds.isel(scale=-1).sel(model="pair")
@@ -239,7 +244,10 @@ def plot_stages(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show(ds: xr.Dataset) -> TopicContent:
-    """Return this part of the report: its text and figures, from `ds` of `run_stages`."""
+    """Return text and figure of the report's part on stages of training; `ds` is of `run_stages`.
+
+    The figure has the times at which the gradient flow leaves saddles against those predicted.
+    """
     slope, offset = _escape_errors(ds, ds["predicted"])
     pair = ds.sel(model="pair")
     lasted = (pair["escape"].isel(stage=1) - pair["escape"].isel(stage=0)).mean("seed").values

@@ -189,7 +189,11 @@ def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
-    """Return the part "trained" of the report: its text and figures, from `ds` of `run_trained`."""
+    """Return text, figure and table of the report's part "trained", from `ds` of `run_trained`.
+
+    The figure has the exact loss of each trained model over the least, and the share of seeds that end in the
+    global minimum; the table has the same by model and optimiser, and for gradient flow.
+    """
     runs = ds.sizes["run"]
     is_least_by_descent, flow = ends_in_least_minimum(ds, "settled"), ends_in_least_minimum(ds, "flow")
     same = SAME_MINIMUM.satisfied(abs(ds["settled"] / ds["flow"] - 1.0))

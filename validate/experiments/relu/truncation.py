@@ -92,9 +92,10 @@ def dropping_table(
 def _large_model_shares(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
     """Return how often two or more features are on, and the share of such inputs in the loss of two models.
 
-    They are antipodal pairs and a Persian rug (`make_model`), of n features and n_hidden/n of `ratio`; `on`
-    is the mean number of features on. Variables are those of `run_truncation`: ``share`` and ``bound``
-    (kind), ``probability``, ``given_on`` and ``worst``.
+    The models, ``kind``, are antipodal pairs and a random code (Persian rug) on `ratio` times n neurons,
+    drawn from `seed`, of n features, `on` of which are on in the mean. Of (kind): ``share`` of the loss, and
+    an upper ``bound`` on it. Numbers: ``probability``; ``given_on``, the same among inputs with a feature on;
+    ``worst``, a bound on their loss for all encodings of length up to 1, over that of the zero model.
     """
     p, law = on / n, SparseUniform(on / n)
     shares = [class_shares(*make_model(kind, n, p, ratio, seed), p) for kind in KINDS]
@@ -207,7 +208,11 @@ def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_classes(ds: xr.Dataset) -> TopicContent:
-    """Return the part "classes" of the report: its text and figures, from `ds` of `run_truncation`."""
+    """Return text, figure and table of the report's part "classes", from `ds` of `run_truncation`.
+
+    All are on inputs with two or more features on: the figure has their share in loss and in number, and the
+    cost of choosing small models without them; the table has the shares for large models.
+    """
     rug = ds.sel(kind="Persian rug").transpose("on", ...)
     pairs = span(ds["share"].sel(kind="antipodal pairs"), ".6f")
     factors = [f"{span(at['share'] / at['given_on'])} at {on:g}" for on, at in rug.groupby("on")]
@@ -238,7 +243,11 @@ def _show_classes(ds: xr.Dataset) -> TopicContent:
 
 
 def _share_table(ds: xr.Dataset) -> Table:
-    """Return the table of shares of inputs with two or more features on; `ds` is from `run_truncation`."""
+    """Return the table of shares of inputs with two or more features on; `ds` is from `run_truncation`.
+
+    By number D of features and 1 - p: D p, their probability, the same if a feature is on, their share of the
+    loss of a random code ("rug") with its bound, of antipodal pairs, and a bound for all models.
+    """
     rug, pairs = (ds.sel(kind=kind, drop=True) for kind in ("Persian rug", "antipodal pairs"))
     table = ds[["probability", "given_on", "worst"]].transpose("n_features", "on")
     table = table.assign(rug=rug["share"], rug_bound=rug["bound"], pairs=pairs["share"])

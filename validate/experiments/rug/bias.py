@@ -80,10 +80,10 @@ def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_bias(profile: xr.Dataset, plane: xr.Dataset) -> TopicContent:
-    """Return the part "bias" of the report: its text and figures.
+    """Return the two figures of the report's part "bias": the bias at which random codes have the least loss.
 
-    `profile` is of `run_bias` (loss against the shift), `plane` of `run_theory` (the optimum over p and
-    ratio).
+    One has the loss against the shift b/(a sigma) (`profile`, of `run_bias`), the other the best shift over p
+    and ratio, and the line where it changes sign (`plane`, of `run_theory`).
     """
     sparse = float(plane["crossover_ratio"][0] / plane["p"][0])
     moves = "One minimum, which moves through zero bias: a crossover, not a jump"

@@ -60,7 +60,11 @@ def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
 
 
 def _show_checked(ds: xr.Dataset) -> TopicContent:
-    """Return the part "checked" of the report: its text and figures, from `ds` of `run_checked`."""
+    """Return the table of the report's part "checked": exact losses of trained models against samples.
+
+    A row has a model's sizes and p, the exact loss with its error estimate, that on samples with its standard
+    error, and the difference in standard errors. `ds` is of `run_checked`.
+    """
     digits = {"n_features": "d", "n_hidden": "d", "p": "g", "exact": ".9g", "error_estimate": ".1e"}
     digits |= {"sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}
     title = "Exact loss of trained models against samples"

@@ -86,9 +86,11 @@ def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
 
 
 def _show_finite(*finite: xr.Dataset) -> TopicContent:
-    """Return the part "finite" of the report: its text and figures.
+    """Return figure, table and headline of the report's part "finite": random codes ("rugs") of finite size.
 
-    `finite` are datasets of `run_finite_size`, losses of random rugs, each at one p and ratio.
+    The figure has their losses, exact and simulated, over the macroscopic loss, against n_features; the table
+    has means of their excess, exact, simulated and predicted. `finite` are datasets of `run_finite_size`,
+    each at one p and ratio.
     """
     cases = [case_ds.assign(p=case_ds.attrs["p"], ratio=case_ds.attrs["ratio"]) for case_ds in finite]
     case = xr.concat(cases, "case", combine_attrs="drop")
@@ -122,7 +124,10 @@ def _show_finite(*finite: xr.Dataset) -> TopicContent:
 
 
 def _finite_run(p: float, ratio: float) -> Run:
-    """Return the declaration of a run of `run_finite_size` at one p and ratio."""
+    """Return the declaration of a run of `run_finite_size` at one p and ratio, at sizes from 64 features on.
+
+    The quick one goes to 4096 features, the full one to 16,384 with more samples.
+    """
     case, sizes = {"p": p, "ratio": ratio}, (64, 256, 1024, 4096)
     full = {**case, "n_features": (*sizes, 16384), "samples": 4000}
     return Run(run_finite_size, {**case, "n_features": sizes}, full, seconds=4)

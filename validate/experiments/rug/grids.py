@@ -33,7 +33,10 @@ _EARLY = (
 
 
 def _paper_check(seed: int) -> ReproductionCheck:
-    """Return the check that trains a model of p = 0.1, ratio 0.12 and `seed` up to the stopping rule."""
+    """Return the check that trains a model of p = 0.1, ratio 0.12 and `seed` up to the stopping rule.
+
+    Its loss and weight statistics must be those stored, to 1e-4.
+    """
     settings = {"p": [0.1], "ratio": [0.12], "seeds": [seed], "schedule": "paper"}
     return ReproductionCheck(settings, _MEANS, 1e-4, SINGLE)
 
@@ -42,9 +45,10 @@ _DRAWN = "a CPU draws other samples than a GPU: the mean loss of 3 10^4 or more 
 
 
 def _early_check(**settings: Any) -> ReproductionCheck:
-    """Return the check that trains one model anew for its first 200 steps, with these settings.
+    """Return the check that trains one model anew for its first 200 steps; the losses must agree to 1e-6.
 
-    Later steps are checked at smaller models, by the same code.
+    `settings` select the model (p, ratio, seeds, schedule). Later steps are checked at smaller models, by the
+    same code.
     """
     return ReproductionCheck(
         {**settings, "most_steps": 200, "evaluation_samples": 2}, ["history"], 1e-6, _EARLY
@@ -61,10 +65,10 @@ def _stored_grid(
     check: ReproductionCheck | None = None,
     **settings: Any,
 ) -> tuple[str, Run]:
-    """Return the name and the declaration of a stored run of `run_grid`; `what` says what it is for.
+    """Return the name and the declaration of a stored run of `run_grid`; `what` is a line on its purpose.
 
-    Models have n features, one for each of p, `ratio` and `seeds`; `check` is what is trained anew to
-    compare, `settings` are further ones of the run.
+    Models have n features, one for each of p, `ratio` and `seeds`, and are trained for 8000 steps after the
+    stopping rule. `check` is what is trained anew to compare, `settings` replace or add settings of the run.
     """
     sizes = {"n_features": n, "p": list(p), "ratio": list(ratio), "seeds": list(seeds)}
     run_settings = sizes | BUDGET | settings
@@ -74,7 +78,7 @@ def _stored_grid(
 
 
 def _grid_runs() -> Iterator[tuple[str, Run]]:
-    """Yield the names and declarations of all stored runs of this module."""
+    """Yield names and declarations of stored runs of trained models over (p, ratio), by size and seeds."""
     small = "Figs. 2 and 4 to 7 of Cowsik et al."
     yield _stored_grid("rug_n128", small, 128, PANELS, RATIOS, check=_paper_check(0))
     yield _stored_grid("rug_n256", small, 256, FEW_P, FEW_RATIOS, check=_paper_check(0))

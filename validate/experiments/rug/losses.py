@@ -258,10 +258,12 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
 
 
 def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -> TopicContent:
-    """Return the part "losses" of the report: its text and figures.
+    """Return figures, tables and headline of the report's part "losses": trained models beside theory.
 
-    `reference` has stored models, of `run_reference`, `fresh` those trained for the report, of `run_trained`,
-    `curves` the theory, of `run_theory`.
+    Figures have losses against the ratio, against p, against ratio/p and against n_features; tables have mean
+    excess over the random code's loss, weight statistics, and where stored models come from. `reference` has
+    stored models, of `run_reference`, `fresh` those trained for the report, of `run_trained`, `curves` the
+    theory, of `run_theory`.
     """
     fresh = fresh.reindex(end=reference["end"])  # a short run has one end only
     trained = xr.concat([reference, fresh], "model", combine_attrs="drop")
@@ -303,10 +305,10 @@ def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
-    """Return a sentence on the largest models' loss near p = 0.05, ratio 0.25, and those of two predictions.
+    """Return a sentence on the largest models' loss near p = 0.05, ratio 0.25, over that of two predictions.
 
-    These are the random code ("rug") and the affine model. `frame` has trained models, `curves` is of
-    `run_theory`.
+    These are the random code ("rug") and the affine model. `frame` has a row for each trained model and end
+    of training, `curves` is of `run_theory`.
     """
     last = frame[frame["end"] == CONVERGED].dropna(subset=["loss"])
     distance = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio ≈"] / 0.25))
@@ -323,7 +325,12 @@ def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
 
 
 def _weights_table(frame: pd.DataFrame) -> Table:
-    """Return the table of weight statistics of the largest models in `frame` beside a random code's."""
+    """Return the table of weight statistics of the largest models in `frame` beside a random code's.
+
+    Means over seeds by p, ratio and end of training: mean and standard deviation of the diagonal of W_out
+    W_in and of the bias, with the random code's values, the Lyapunov ratio, and the share of features
+    dropped. `frame` has a row for each trained model and end of training.
+    """
     names = ["diagonal_mean", "diagonal_sd", "optimum_a", "bias_mean", "bias_sd", "optimum_b", "lyapunov_max"]
     frame = frame.dropna(subset=["loss"])
     n = frame["n_features"].max()

@@ -56,7 +56,7 @@ def mask_broken_phases(trained: xr.Dataset) -> xr.Dataset:
 
 
 def nearest_ratio(ratio: npt.ArrayLike) -> FloatArray:
-    """Return for each ratio the one of `RATIOS` within 5 % of it, or nan.
+    """Return for each ratio the one of 0.12, 0.25 and 0.5 that is within 5 % of it, or nan.
 
     Examples
     --------
@@ -158,7 +158,8 @@ def format_mean(values: npt.ArrayLike, digits: str = "+.1%") -> str:
 def models_frame(trained: xr.Dataset) -> pd.DataFrame:
     """Return a frame with a row for each model of `trained` at each end, a column for each variable.
 
-    A further column ``ratio ≈`` has the one of `RATIOS` within 5 %; models near none are left out.
+    A further column ``ratio ≈`` has 0.12, 0.25 or 0.5, whichever is within 5 % of the ratio; other models are
+    left out.
     """
     frame = trained.to_dataframe().reset_index()
     frame["ratio ≈"] = nearest_ratio(frame["ratio"])

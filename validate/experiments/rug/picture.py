@@ -30,7 +30,7 @@ def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_picture(ds: xr.Dataset) -> TopicContent:
-    """Return the part "picture" of the report: its text and figures, from `ds` of `run_rug`."""
+    """Return the figure of the report's part "picture": the matrix of `ds`, of `run_rug`, as an image."""
     n, m = ds.sizes["row"], ds.attrs["n_hidden"]
     title = f"Fig. 1: the rug, n_features = {n}, n_hidden = {m}"
     caption = (

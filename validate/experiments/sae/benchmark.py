@@ -54,7 +54,10 @@ _DRAWS_AT_ONCE = 2000
 
 
 def configuration(n_features: int, n_hidden: int, seed: int) -> dict[str, Any]:
-    """Return the benchmark's settings, in SAELens' keys, of so many features and dimensions and this seed."""
+    """Return SynthSAEBench's settings, in SAELens' keys, of so many features and dimensions and this seed.
+
+    They say how probabilities, hierarchy, magnitudes, correlation and directions of the features are drawn.
+    """
     return {
         "num_features": n_features,
         "hidden_dim": n_hidden,
@@ -147,7 +150,11 @@ def run_benchmark(
 
 
 def _largest_cosines(phi: Any, first: int) -> Any:
-    """Return the largest absolute cosine with another column, of some unit columns of `phi` from `first`."""
+    """Return the largest absolute cosine with another column, of up to 2000 columns of `phi` from `first` on.
+
+    Columns of `phi`, (dimensions, features), are of length 1; the result is a 1-d array, with no cosine of a
+    column with itself.
+    """
     cosines = np.abs(phi[:, first : first + _DRAWS_AT_ONCE].T @ phi)
     cosines[np.arange(len(cosines)), first + np.arange(len(cosines))] = 0.0
     return cosines.max(axis=1)
@@ -156,7 +163,8 @@ def _largest_cosines(phi: Any, first: int) -> Any:
 def f1_above(ds: xr.Dataset, n_hidden: int, l0: float, f1: float, f1_error: float = 0.0) -> float:
     """Return how many standard errors a mean F1 lies above that of the one-step decoders at its L0.
 
-    `ds` is of `run_benchmark`; `Ceiling.standard_errors_above` says which decoders are compared.
+    Compared are all decoders in `ds`, of `run_benchmark`, but matching pursuit, at `n_hidden` dimensions and
+    the L0 `l0`; `f1_error` is the standard error of `f1`.
     """
     one_step = ds.sel(n_hidden=n_hidden).drop_sel(decoder="pursuit")
     l0s, scores, errors = (one_step[name].values for name in ("l0", "f1", "f1_error"))
@@ -166,9 +174,10 @@ def f1_above(ds: xr.Dataset, n_hidden: int, l0: float, f1: float, f1_error: floa
 def compare_published(ds: xr.Dataset) -> pd.DataFrame:
     """Return published F1s beside the best of the stored decoders, of as many steps, at an L0 of 25.
 
-    `ds` is of `run_benchmark` in 768 dimensions. Standard errors are those of the stored score and of the
-    rounding of the printed one; how published scores spread over seeds is not in them, nor what other
-    directions from the same configuration change.
+    A row has the published detector and its F1, "one" or "more" steps, the best decoder and its F1, and the
+    difference in standard errors: those of the stored score and of the rounding of the printed one. How
+    published scores spread over seeds is not in them, nor what other directions from the same configuration
+    change. `ds` is of `run_benchmark` in 768 dimensions.
     """
     at, rows = ds.sel(n_hidden=_PUBLISHED_N_HIDDEN, target_l0=_PUBLISHED_L0), []
     for score in PUBLISHED:
@@ -202,7 +211,11 @@ def plot_benchmark(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
 
 
 def _show_benchmark(ds: xr.Dataset) -> TopicContent:
-    """Return the part "benchmark" of the report: its text and figure, from `ds` of `run_benchmark`."""
+    """Return text and figure of the report's part "benchmark", from `ds` of `run_benchmark`.
+
+    The figure has mean F1 against L0 for each decoder, in the most dimensions; the text has the best F1 and
+    explained variance of decoders of one step and of matching pursuit.
+    """
     at = ds.isel(n_hidden=int(np.argmax(ds["n_hidden"].values)))
     one_step = at.drop_sel(decoder="pursuit")
     best = one_step["f1"].isel(one_step["f1"].argmax(...))

@@ -111,7 +111,11 @@ def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
 
 
 def _show_ceiling(ds: xr.Dataset) -> TopicContent:
-    """Return the part "ceiling" of the report: its text and figures, from `ds` of `run_reached`."""
+    """Return text and figure of the report's part "ceiling", from `ds` of `run_reached`.
+
+    The figure has mean F1 against L0 for decoders that know the dictionary; the text has the best F1 of
+    encoders of one step, and of matching pursuit.
+    """
     f1, pursuit = ds["f1"].drop_sel(decoder="pursuit"), ds["f1"].sel(decoder="pursuit")
     best = f1.isel(f1.argmax(...))
     text = (

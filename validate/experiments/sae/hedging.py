@@ -84,7 +84,11 @@ def plot_hedging(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_hedging(ds: xr.Dataset) -> TopicContent:
-    """Return the part "hedging" of the report: its text and figures, from `ds` of `run_hedging`."""
+    """Return text and figure of the report's part "hedging", from `ds` of `run_hedging`.
+
+    Both are on the angle between the best latent and the parent feature, in closed form and by search; the
+    figure has it against the penalty.
+    """
     error = float(np.abs(ds["found"] - ds["angle"]).max())
     least, most = float(ds["angle"].min()), float(ds["angle"].max())
     text = (

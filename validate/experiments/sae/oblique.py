@@ -70,7 +70,11 @@ class _PairProblem(NamedTuple):
 
 
 def _best(problem: _PairProblem) -> tuple[float, tuple[float, float]]:
-    """Return (least objective, `angles` of its two atoms): the best of a grid of 2 degrees, then descents."""
+    """Return (least objective, `angles` of its two atoms), by search: not certified.
+
+    The angles are in radians from the first feature's direction. Descents begin at the four lowest minima of
+    a grid of 2 degrees.
+    """
     grid = np.arange(-np.pi, np.pi, np.pi / 90.0)
     values = problem.objective(grid[:, None], grid)
     shifts = [shift for shift in itertools.product((-1, 0, 1), repeat=2) if any(shift)]
@@ -92,11 +96,12 @@ def _best(problem: _PairProblem) -> tuple[float, tuple[float, float]]:
 
 
 def _phase(problem: _PairProblem, angles: tuple[float, float]) -> str:
-    """Return the phase of two atoms at `angles`: whether each is "feature", "between", "outside" or "dead".
+    """Return the phase of two atoms at `angles`: where each is, joined by a comma, or a name for both.
 
-    "feature" is along a feature's direction, "between" is between both. With a prefix weight the first atom
-    comes first; without one the order is alphabetical, and "between, between" is called "tilts", "between,
-    feature" "absorbs".
+    An atom is "feature" within 1e-3 radians of a feature's direction, "between" both, "outside" of them, or
+    "dead" if no pattern of features turns it on. With a prefix weight the first atom comes first; without one
+    the order is alphabetical, and "between, between" is called "tilts", "between, feature" "absorbs". Angles
+    are in radians from the first feature's direction.
     """
     angle, where = math.acos(problem.cosine), []
     codes = [
@@ -115,16 +120,20 @@ def _phase(problem: _PairProblem, angles: tuple[float, float]) -> str:
 
 
 def _kind(problem: _PairProblem, angles: tuple[float, float]) -> str:
-    """Return "turned" if both atoms, at `angles`, are over `TURNED_ANGLE` from both features, or "along"."""
+    """Return "turned" if both atoms are over 0.1 radians from both features' directions, else "along".
+
+    `angles` are the atoms', in radians from the first feature's direction.
+    """
     features = 0.0, math.acos(problem.cosine)
     off = [abs(math.remainder(at - feature, 2.0 * math.pi)) for at in angles for feature in features]
     return "turned" if min(off) > TURNED_ANGLE else "along"
 
 
 def _attained(problem: _PairProblem, angles: tuple[float, float]) -> float:
-    """Return the objective of the ReLU autoencoder with atoms at `angles` and the best codes.
+    """Return the objective of the ReLU autoencoder with atoms at `angles` that gives the best codes, or inf.
 
-    It is inf if no encoder gives the best codes.
+    It is inf if no encoder gives them. The objective is (1 - w) times the mean squared error, plus w times
+    that of the first atom alone, plus l1 times the l1 norm of the codes, w the prefix weight.
     """
     sae = pair_encoder(angles, problem.l1, cosine=problem.cosine, prefix_weight=problem.prefix_weight)
     if sae is None:
@@ -139,7 +148,9 @@ def _attained(problem: _PairProblem, angles: tuple[float, float]) -> float:
 def _is_certified(problem: _PairProblem) -> bool:
     """Return whether a branch and bound proves that all pairs of one kind cost more than the best pair found.
 
-    That is the kind, "turned" or "along" (`_kind`), to which the best pair does not belong.
+    Kinds are "turned" (both atoms are over 0.1 radians from both features' directions) and "along" (all
+    others); it is the one to which the best pair does not belong. False also if the search takes too many
+    boxes.
     """
     _, angles = _best(problem)
     upper = _attained(problem, angles)
@@ -224,7 +235,9 @@ class _Change(NamedTuple):
 def _changes(problem: _PairProblem) -> tuple[list[str], list[_Change]]:
     """Return (phases by increasing ratio, changes between them) at the settings of `problem` but its ratio.
 
-    The ratio is P(both) / P(one alone).
+    The ratio is P(both on) / mean P(one alone), from 0.1 to 10; a phase says where the two atoms of the best
+    pair are, such as "tilts". A change has the ratio, whether the kind of pair (near or far from the
+    features' directions) changes there, and the ratios below and above it at which that is certified, or nan.
     """
     mean = 0.5 * (problem.first + problem.second)
     largest = (1.0 - 2.0 * mean) / mean
@@ -259,7 +272,10 @@ def _changes(problem: _PairProblem) -> tuple[list[str], list[_Change]]:
 
 
 def _phase_names(ds: xr.Dataset, has_prefix: bool) -> list[str]:
-    """Return the names of all phases in `ds` of `run_oblique`, with or without a prefix."""
+    """Return all phases in `ds` of `run_oblique` at places with a prefix weight above 0, or at those without.
+
+    A phase says where the two atoms are, such as "between, feature" or "tilts"; names repeat.
+    """
     cells = ds["phases"].sel(prefix_weight=(ds["prefix_weight"] > 0.0) == has_prefix).values.ravel()
     return [name for cell in cells for name in str(cell).split(" > ")]
 
@@ -267,7 +283,8 @@ def _phase_names(ds: xr.Dataset, has_prefix: bool) -> list[str]:
 def _judge(ds: xr.Dataset) -> list[Finding]:
     """Return the findings on the criteria that were set before the run; `ds` is from `run_oblique`.
 
-    They are on the lower bound, on the phases without and with a prefix, and on certified changes of phase.
+    The best pair is not below the lower bound; without a prefix weight pairs tilt or absorb, with one the
+    first atom lies between the features; and most changes of kind (turned or along) are certified.
     """
     findings = [BOUND.finding(ds["value"] - ds["bound"], kind="bound searched")]
     no_prefix, prefix = _phase_names(ds, False), _phase_names(ds, True)
@@ -303,7 +320,11 @@ def plot_oblique(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_oblique(ds: xr.Dataset) -> TopicContent:
-    """Return the part "any angle" of the report: its text, figure and table, from `ds` of `run_oblique`."""
+    """Return text, figure and table of the report's part "any angle", from `ds` of `run_oblique`.
+
+    The figure has the ratios P(both) / P(one alone) at which the phase of the best pair changes, by the
+    cosine of the features; the table has the phases in order at each setting.
+    """
     is_kind = ds["is_kind"].values
     certified = (ds["low"].notnull() & ds["high"].notnull()).values[is_kind]
     text = (

@@ -125,8 +125,9 @@ def run_pairs(
 def _boundary_ratio(alone: float, l1: float) -> float:
     """Return the P(both)/P(one alone) above which absorbing is better than tilting; nan if there is none.
 
-    Both kinds of latent pairs are those of `_family_objectives`. P(one alone) is `alone`, the strength of the
-    l1 norm `l1`.
+    These are two kinds of latent pairs for two features: both atoms tilt towards each other, or one is a
+    feature's own and the other serves the other feature and both at once. Compared are their least
+    objectives, mean squared error plus `l1` times the l1 norm of the latents. P(one alone) is `alone`.
     """
 
     def advantage(ratio: float) -> float:
@@ -143,11 +144,11 @@ def _boundary_ratio(alone: float, l1: float) -> float:
 def _is_certified(alone: float, ratio: float, l1: float) -> bool:
     """Return whether a branch and bound proves which kind of latent pairs is better at a ratio.
 
-    Of one kind, as of tilted pairs (`_family_objectives`), both atoms are more than `TURNED_ANGLE` from both
-    features' directions; the other kind has all other pairs, such as absorbing ones. All pairs of the kind
-    with the larger closed form must cost more than the smaller closed form. `ratio` is P(both)/P(one alone);
-    `alone` and `l1` are as for `_boundary_ratio`. False too if the ratio is nan or makes probabilities exceed
-    1, or the proof takes too many boxes.
+    In one kind both atoms are more than 0.1 radians from both features' directions, as if they tilt; the
+    other kind has all other pairs, such as those of which one atom absorbs. All pairs of the kind with the
+    larger least objective in closed form must cost more than the smaller one. `ratio` is P(both)/P(one
+    alone), `alone` is P(one alone), `l1` the strength of the penalty. False too if the ratio is nan or makes
+    probabilities exceed 1, or the proof takes too many boxes.
     """
     both = ratio * alone
     if not 0.0 < both <= 1.0 - 2.0 * alone:
@@ -179,9 +180,10 @@ def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_pairs(ds: xr.Dataset) -> list[Finding]:
-    """Return findings that the least objective of both kinds of pairs is between the proved bounds.
+    """Return findings that the least objective of two kinds of pairs is between the proved bounds.
 
-    Kinds are those of `_family_objectives`; `ds` is from `run_pairs`.
+    In one kind both atoms tilt, in the other one absorbs; their objectives are closed forms, the bounds those
+    of all pairs, by branch and bound. `ds` is from `run_pairs`.
     """
     best = np.minimum(ds["tilted"], ds["absorbing"])
     return [
@@ -191,7 +193,11 @@ def judge_pairs(ds: xr.Dataset) -> list[Finding]:
 
 
 def _show_pairs(ds: xr.Dataset) -> TopicContent:
-    """Return the part "pairs" of the report: its text and figures, from `ds` of `run_pairs`."""
+    """Return text, figure and table of the report's part "pairs", from `ds` of `run_pairs`.
+
+    The figure has which pairs of latents are best over penalty and ratio, with the boundary in closed form;
+    the table has objectives over that of rebuilding nothing, with the lower bound.
+    """
     best = np.minimum(ds["tilted"], ds["absorbing"])
     error = float(np.abs(ds["found"] / best - 1).max())
     agree = ((ds["absorbing"] < ds["tilted"]) == (ds["phase"] == "absorbs")).values

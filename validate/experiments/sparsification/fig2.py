@@ -114,9 +114,9 @@ def plot_l1_norm(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
-    """Draw the ratio of curves to the limit law with the interval of single runs.
+    """Draw the mean of exact runs and the source's curve over the limit law, with one run's ± 1 s.d.
 
-    `ds` is from `run_fig2`; curves are those of `name`, "nonzeros" or "l1_norm".
+    `ds` is from `run_fig2`; both are of `name`, "nonzeros" or "l1_norm", against time.
     """
     t, law, every_fourth = ds["time"].values, ds[f"law_{name}"].values, slice(None, None, 4)
     spread, source = ds[f"law_{name}_std"].values / law, ds[f"source_{name}"].values / law
@@ -137,7 +137,11 @@ def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
 
 
 def _show_curves(ds: xr.Dataset) -> TopicContent:
-    """Return the part "curves" of the report: its text and figures, from `ds` of `run_fig2`."""
+    """Return text, figures and table of the report's part "curves", from `ds` of `run_fig2`.
+
+    Figures have nonzero weights and l1 norm of an encoding against time, with the limit law and the source's
+    curve, and their ratios to the law; the table has the same at eight times.
+    """
     sentences = []
     for name, label in SYMBOLS.items():
         mean = ds[name].mean("run")
@@ -166,7 +170,11 @@ def _show_curves(ds: xr.Dataset) -> TopicContent:
 
 
 def _law_table(ds: xr.Dataset) -> Table:
-    """Return the table of norms and nonzeros at `TABLE_TIMES`, beside the limit law; of `run_fig2`."""
+    """Return the table of l1 norm and nonzeros at eight times, beside the limit law; of `run_fig2`.
+
+    For both it has the mean of the runs, the law, the standard deviation of runs and of the law, and the
+    source's curve over the mean.
+    """
     rows = []
     for u in TABLE_TIMES:
         at_time = ds.sel(time=u / ds.attrs["lam"], method="nearest")

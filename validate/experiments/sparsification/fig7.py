@@ -113,7 +113,11 @@ def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_variance(ds: xr.Dataset) -> TopicContent:
-    """Return the part "variance" of the report: its text and figures, from `ds` of `run_fig7`."""
+    """Return the figure of the report's part "variance", from `ds` of `run_fig7`.
+
+    It has the variance of the nonzero absolute weights over their squared mean, between its bounds, against
+    time.
+    """
     caption = (
         f"{describe_settings(ds)}. Between drops the run moves from its lower to its upper bound; "
         "the limit begins at pi/2 - 1 and tends to 1."

@@ -32,7 +32,8 @@ def _dropped_share(code: BlockOptimum) -> float:
 def _commonest_block(code: BlockOptimum, size: int) -> FloatArray:
     """Return the coefficients (size, size), padded with zeros, of the commonest block that has neurons.
 
-    `code` is the best mixture of blocks. Row i has the weights with which output i reads the features.
+    `code` is the best mixture of blocks, small groups of features; the commonest kind has the largest share
+    of the blocks. Row i has the weights with which output i reads the features of the block.
     """
     main = max((part for part in code.parts if part.ratio > 0), key=lambda part: part.share)
     return np.pad(main.coefficients, (0, size - len(main.b)))
@@ -123,10 +124,11 @@ def run_blocks(
 
 
 def _stored_run(what: str, cases: list[list[Any]], sizes: list[int], *, whole: bool = False) -> Run:
-    """Return a stored run of `run_blocks`, split by case unless `whole`.
+    """Return a stored run of `run_blocks` for blocks of one and two pairs, split by case unless `whole`.
 
-    A case of strength 1 is then searched without random starts, others with one. `what` is a line on the
-    run's purpose; `cases` and `sizes` are settings of the run.
+    A case is (kind, strength, p, ratio); if split, one of strength 1 is searched without random starts,
+    others with one. `what` is a line on the run's purpose; `cases` and `sizes` are settings of the run. Its
+    check searches the first case anew, with one pair.
     """
     settings = {"cases": cases, "sizes": sizes, "seeds": [0], "pairs": [1, 2], "starts": 1}
     check = ReproductionCheck({"cases": cases[:1], "pairs": [1]}, ["predicted", "dropped"], 1e-6, SUMS)

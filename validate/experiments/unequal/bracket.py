@@ -121,7 +121,11 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
 
 
 def _show_bracket(ds: xr.Dataset) -> TopicContent:
-    """Return the part "bracket" of the report: its text and figures, from `ds` of `run_bracket`."""
+    """Return text and figure of the report's part "bracket", from `ds` of `run_bracket`.
+
+    The figure has the local exponents of a priority code's loss over (ratio, exponent of the frequencies), a
+    panel for each mean number of features on; the text compares this loss with the proved lower bound.
+    """
     factor = ds["code"] / ds["bound"]
     difference: xr.DataArray = abs(ds["code_exponent"] - ds["bound_exponent"])
     is_near: xr.DataArray = NEAR_ONE.satisfied(abs(ds["code_exponent"] - 1))

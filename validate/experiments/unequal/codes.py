@@ -107,7 +107,11 @@ def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, lege
 
 
 def _show_codes(ds: xr.Dataset) -> TopicContent:
-    """Return the part "codes" of the report: its text and figures, from `ds` of `run_codes`."""
+    """Return text and figure of the report's part "codes", from `ds` of `run_codes`.
+
+    The figure has the share of the neurons that each code has in the best mixture, against the ratio; the
+    text compares the losses of mixture, priority code and lower bound.
+    """
     envelope = ds["envelope"]
     bracket = envelope / ds["bound"]
     rug_share = (ds["neurons"].sel(kind="rug") / ds["neurons"].sum("kind")).max(["alpha", "n_hidden"])

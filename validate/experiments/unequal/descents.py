@@ -66,9 +66,10 @@ def off_diagonal_weights(model: Model) -> dict[str, float]:
 def _descent_row(model: Model, law: Features, steps: int) -> dict[str, float]:
     """Return losses before and after an exact descent, the gain of its last tenth, and the last gradient.
 
-    Names are "start" and "loss", per feature, "gain" (relative) and "gradient" (its length, over the loss of
-    the zero model); beside them stand those of `off_diagonal_weights` at the end. The descent starts at
-    `model`, (W_out, W_in, b), and has `steps` steps.
+    Names are "start" and "loss", per feature, "gain" (1 - loss over that before the last tenth) and
+    "gradient" (its length, over the loss of the zero model); at the end also, with M = W_out W_in,
+    "strongest", the largest off-diagonal |M_ij / M_ii|, and "negative", the share of M_ij < 0. The descent
+    starts at `model`, (W_out, W_in, b), and has `steps` steps.
     """
     last = max(1, steps // 10)
     first = descend(*model, law, steps=max(1, steps - last), tol=1e-9)
@@ -143,7 +144,11 @@ def run_descended(
 
 
 def show_descents(ds: xr.Dataset) -> tuple[str, Table]:
-    """Return the text and the table of exact descents; `ds` is from `run_descended`."""
+    """Return the text and the table of exact descents; `ds` is from `run_descended`.
+
+    By exponent and n_hidden, the table has the lower bound, the priority code's loss, losses at start and end
+    from the code and from trained models, the best end over the code, and how far that end has converged.
+    """
     best = ds["loss"].min("begin")
     winner = ds.isel(begin=ds["loss"].argmin("begin"))
     gradient_range = span(winner["gradient"].values, ".1g")

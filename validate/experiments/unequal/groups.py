@@ -132,11 +132,12 @@ def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
 def compare_with_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Estimate, str]]:
     """Return for each case (trained losses over the code's, in the limit of many features; a verdict).
 
-    The limit is that of `extrapolate`, the code the best of blocks of one or two pairs, in `solved`; where
-    its loss is 0, the limit itself is returned. The verdict is "agrees" if the code's loss is within
-    `STANDARD_ERRORS` over the seeds; with four seeds a true equality is missed in one of 17 cases (Student's
-    t, 3 degrees of freedom). Otherwise trained models are "below" the code, which then is not the best, or
-    "above" it. It is "no limit" if there is a third size, and its losses refute the line in some case.
+    The limit is the intercept of a line in 1/n_features through the losses of `trained`; the code is the best
+    of blocks of one or two pairs, in `solved`. Where its loss is 0, the limit itself is returned. The verdict
+    is "agrees" if the code's loss is within three standard errors over the seeds; with four seeds a true
+    equality is missed in one of 17 cases (Student's t, 3 degrees of freedom). Otherwise trained models are
+    "below" the code, which then is not the best, or "above" it. It is "no limit" if there is a third size,
+    and its losses refute the line in some case.
     """
     comparisons = []
     is_line = trained.sizes["n_features"] < 3 or all(
@@ -169,10 +170,12 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> Table:
-    """Return a table of losses of codes and trained models, with the verdicts `sides` of `compare_with_code`.
+    """Return a table of losses of codes and trained models by kind of pair; with the verdicts in `sides`.
 
-    These say for each case whether trained models are "above" or "below" the code. `ds` has losses of trained
-    models and codes, from `merge_runs`, `solved` those of codes, from `run_blocks`.
+    These say for each case whether trained models are "above" or "below" the code; with "no limit" the limit
+    of many features is left out. Columns are losses of the codes of one and two pairs, of priority codes, of
+    matrices and of trained models, also in the limit, and two measures of their geometry. `ds` has losses of
+    trained models and codes, from `merge_runs`, `solved` those of codes, from `run_blocks`.
     """
     rows, limit = [], extrapolate(ds)
     for i, side in enumerate(sides):
@@ -211,7 +214,9 @@ def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> T
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> TopicContent:
     """Return text, figure and table of models trained on pairs of features, beside the best codes of blocks.
 
-    `trained` is of `run_groups`, `solved` of `run_blocks`, `polished` has descents from trained models.
+    All have losses of trained models over those of the codes, by number of features. `trained` is of
+    `run_groups`, `solved` of `run_blocks`, `polished`, of `run_polished`, has exact descents from trained
+    models.
     """
     trained, solved, polished = common_cases(trained, solved, polished)
     ds = merge_runs(trained, solved)
@@ -281,8 +286,8 @@ def stored_run(
 ) -> Run:
     """Return a stored run of trained models, split by case; its check trains two of them anew.
 
-    `purpose` is a line on its purpose, `settings` are those of `run_groups`. The two models are of `case` at
-    `size`; a run that is `whole` is not split.
+    `purpose` is a line on its purpose, `settings` are those of `run_groups`. The two models have the first
+    two seeds, `case` and the number `size` of features; a run that is `whole` is not split.
     """
     first = settings["seeds"][0]
     check_settings = {"cases": [case], "sizes": [size], "seeds": [first, first + 1]}

@@ -15,9 +15,11 @@ NEAR = Criterion("|best of the trained / envelope - 1|", "<=", preregistered(0.0
 
 
 def _show_many(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
-    """Return the part "many" of the report: its text and figures.
+    """Return text and table of the report's part "many": trained models if many features are on at a time.
 
-    `ds` is of `run_width` (trained models), `split` of `run_split` (bounds and codes).
+    By exponent and n_hidden the table has losses: lower bound, priority code, best split of the neurons, a
+    matrix that realises it, and trained models. `ds` is of `run_width` (trained models), `split` of
+    `run_split`.
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     trained = ds["loss"].isel(weight_decay=0, steps=-1, tied=0).mean("seed")
@@ -46,15 +48,18 @@ def _best_trained(ds: xr.Dataset, split: xr.Dataset) -> xr.DataArray:
 def judge_often(ds: xr.Dataset, split: xr.Dataset) -> list[Finding]:
     """Return the finding on how near the best trained models are to the envelope, the best known codes.
 
-    Models are those of `ds`, of `run_width`, the envelope is in `split`, of `run_split`.
+    It is on |loss / envelope - 1| at each exponent and n_hidden. Models are those of `ds`, of `run_width`,
+    the envelope is in `split`, of `run_split`.
     """
     return [NEAR.finding(abs(_best_trained(ds, split) / split["envelope"] - 1), origin=ds)]
 
 
 def _show_often(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
-    """Return the part "often" of the report: its text and figures.
+    """Return text and table of the report's part "often": trained models if half of the features are on.
 
-    `ds` is of `run_width` (trained models), `split` of `run_split` (bounds and codes).
+    By exponent and n_hidden the table has the lower bound, losses of a matrix, of the best mixture of codes
+    ("envelope") and of the best trained model, the latter over the envelope, and what longer training
+    changes. `ds` is of `run_width` (trained models), `split` of `run_split` (bounds and codes).
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     free = ds["loss"].isel(weight_decay=0, tied=0)

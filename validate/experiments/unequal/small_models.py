@@ -28,9 +28,11 @@ def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, floa
 
 
 def _show_small_models(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> TopicContent:
-    """Return the part "small models" of the report: its text and figures.
+    """Return text and table of the report's part "small models": how many find the best code.
 
-    `small` and `large` are of `run_groups`, models of two sizes, `solved` of `run_blocks`, the best codes.
+    By case and n_features the table has the code's loss, the best and mean loss of trained models over it,
+    and how many have it. `small` and `large` are of `run_groups`, models of two sizes, `solved` of
+    `run_blocks`, the best codes.
     """
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in solved], "case")
     rows: list[list[str]] = []
@@ -63,7 +65,8 @@ def _show_small_models(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset
 def _small_run(n: int, seeds: range) -> Run:
     """Return the stored run of models of n features, a size at which matrices of the best code have its loss.
 
-    There is one model for each of `seeds`.
+    There is one model for each of `seeds` and each law of pairs with (p, ratio) of (0.4, 0.125) or (0.5,
+    0.25).
     """
     cases = OFTEN_ON + HALF_ON
     settings = TRAINING | {"cases": cases, "sizes": [n], "seeds": list(seeds), "samples": 2**21}

@@ -169,8 +169,9 @@ def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> lis
 def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: xr.DataArray) -> str:
     """Return text on trained models beside the lower bound, the priority code and the best split.
 
-    `ds` is of `run_width` (trained models), `split` of `run_split` (predictions). `ratio` is the models' mean
-    loss over the code's, `drift` the loss after the shortest training over that after the longest.
+    `ds` is of `run_width` (trained models), `split` of `run_split` (predictions). `ratio` (alpha, n_hidden)
+    is the mean loss of models with free weights over the code's; `drift` (alpha, tied, n_hidden) is the loss
+    after the shortest training over that after the longest, a mean over seeds.
     """
     widths, n_features = split["n_hidden"].values, ds.attrs["n_features"]
     free = ds.isel(weight_decay=0, steps=-1).sel(tied=0, drop=True)
@@ -207,10 +208,11 @@ def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: x
 
 
 def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> TopicContent:
-    """Return the part "width" of the report: its text and figures.
+    """Return text, figure and tables of the report's part "width": loss against the number of neurons.
 
-    `ds` is of `run_width` (trained models), `split` of `run_split` (bounds and codes), `descended` of
-    `run_descended` (exact descents).
+    Figure and first table have losses of trained models, lower bound, priority code and best split; the
+    second table has exact descents. `ds` is of `run_width` (trained models), `split` of `run_split` (bounds
+    and codes), `descended` of `run_descended` (exact descents).
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     trained = ds.isel(weight_decay=0, steps=-1)
@@ -262,7 +264,10 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Top
 
 
 def exact_check(n_hidden: int, **settings: Any) -> ReproductionCheck:
-    """Return the check that trains the models of one width, `n_hidden`, anew, with these settings."""
+    """Return the check that trains the models of one width, `n_hidden`, anew: results must agree to 1e-6.
+
+    `settings` are further ones of `run_width` that select what is trained.
+    """
     reason = "exact losses are computed to 1e-6, by code that has changed"
     return ReproductionCheck({"n_hidden": [n_hidden], **settings}, (), 1e-6, reason)
 
