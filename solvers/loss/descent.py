@@ -41,9 +41,11 @@ class DescentLoss:
         self._target = np.arange(n)
 
     def _set_method(self, law: Law, accuracy: Accuracy) -> None:
-        """Set `law`, its `method`, and how calls use it; ValueError if no method covers the law.
+        """Store `law`, the name of its `method`, and flags of how calls use it; ValueError if none covers it.
 
-        It is the quickest method for derivatives to `accuracy`, `affine` and `uniform_fourier` left aside.
+        `method` is the quickest for derivatives to `accuracy`, `affine` and `uniform_fourier` left aside.
+        Flags: `exact` (no error but rounding), `is_folded` (it is `folding`), `is_quick` (the sums of
+        `uniform_fourier` are used instead). `workers` is the number of threads, None for all.
         """
         generic = LossProblem(law, np.zeros((law.n, law.n)), np.ones(law.n), np.arange(law.n))
         candidates = choose(generic, accuracy, True)

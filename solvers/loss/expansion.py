@@ -79,7 +79,10 @@ class ToyLoss:
         return outputs.losses.reshape(count, n) @ share, by
 
     def _layers(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return W_in (k, m, n), W_out (k, n, m) and b (k, n) of the weights `points`, (k, size)."""
+        """Return W_in (k, m, n), W_out (k, n, m) and b (k, n) of the weights `points`, (k, size).
+
+        A row of `points` is all entries of W_in, of W_out unless the model is tied, and of b, in this order.
+        """
         size = self._shape[0] * self._shape[1]
         W_in = points[:, :size].reshape(-1, *self._shape)
         W_out = W_in.swapaxes(1, 2)

@@ -26,7 +26,7 @@ def preactivation_range(problem: LossProblem) -> tuple[FloatArray, FloatArray]:
 
 
 def never_bends(problem: LossProblem) -> BoolArray:
-    """Return a mask of a problem's outputs whose ReLU never changes its state: affine, or always off."""
+    """Return a mask of a problem's outputs that are affine: M x + b never, or always, below 0, or no ReLU."""
     if problem.activation == "identity":
         return np.ones(problem.biases.size, np.bool_)
     least, largest = preactivation_range(problem)

@@ -42,9 +42,9 @@ def _add_scaled(u: Six, weight: float, v: Six) -> Six:
 
 @inlined
 def _loss_target_off(t: float) -> Six:
-    """Return ReLU(t)^2, the loss where x is off, and its derivatives by t, a, tt, ta, aa.
+    """Return ReLU(t)^2, the loss where the target x is off, and its derivatives by t, a, tt, ta, aa.
 
-    t is the pre-activation without a x, and tt means twice by t.
+    The output is ReLU(a x + t), tt means twice by t; those by a are 0. At the kink t = 0 that by tt is 0.
     """
     ramp = max(t, 0.0)
     return ramp * ramp, 2.0 * ramp, 0.0, 2.0 if t > 0.0 else 0.0, 0.0, 0.0
@@ -54,7 +54,8 @@ def _loss_target_off(t: float) -> Six:
 def _loss_at_value(a: float, t: float, x: float) -> Six:
     """Return (x - ReLU(a x + t))^2 at one value x, and its derivatives by t, a, tt, ta, aa.
 
-    t is the pre-activation without a x, and tt means twice by t.
+    x is the target, a its weight, t the rest of the pre-activation; tt means twice by t. At the kink a x + t
+    = 0 derivatives are means of the one-sided ones.
     """
     y = a * x + t
     error, step = x - max(y, 0.0), 2.0 if y > 0.0 else 1.0 if y == 0.0 else 0.0
@@ -63,7 +64,7 @@ def _loss_at_value(a: float, t: float, x: float) -> Six:
 
 @inlined
 def _density_at(table: FloatArray, k: int, x: float) -> float:
-    """Return the polynomial in row k of `table` at x; coefficients go from the lowest power."""
+    """Return the polynomial sum_j table[k, j] x^j, the density of a law's values on its piece k, at x."""
     value = table[k, table.shape[1] - 1]
     for power in range(table.shape[1] - 2, -1, -1):
         value = value * x + table[k, power]
@@ -74,8 +75,8 @@ def _density_at(table: FloatArray, k: int, x: float) -> float:
 def _loss_over_piece(a: float, t: float, k: int, law: KernelLaw) -> Six:
     """Return the integral of (x - ReLU(a x + t))^2 density(x) over piece k of the law, and five derivatives.
 
-    These are by t, a, tt (twice by t), ta, aa. Where the output is constantly 0 they are means of the
-    one-sided ones.
+    These are by t, a, tt (twice by t), ta, aa. Piece k is an interval of values x on which the density is a
+    polynomial. Where the output is constantly 0 derivatives are means of the one-sided ones.
     """
     low, high, density = law.ends[k, 0], law.ends[k, 1], law.density
     root = -t / a if a != 0.0 else 0.0
@@ -130,7 +131,8 @@ def _loss_over_piece(a: float, t: float, k: int, law: KernelLaw) -> Six:
 def _loss_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
     """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
 
-    t is the pre-activation without a x, and tt means twice by t. x is on with probability `p_target_active`;
+    x is the target, a its weight, t the rest of the pre-activation; tt means twice by t. The law of x when on
+    is `law`, it is on with probability `p_target_active`;
     1 and 0 are allowed. This copy is inlined; `loss_and_second_derivatives_none_on` is compiled by itself.
     """
     total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -150,7 +152,8 @@ def _loss_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) ->
 def loss_and_second_derivatives_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
     """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
 
-    t is the pre-activation without a x, and tt means twice by t. x is on with probability `p_target_active`.
+    x is the target, a its weight, t the rest of the pre-activation; tt means twice by t. The law of x when on
+    is `law`, it is on with probability `p_target_active`.
     """
     return _loss_none_on(t, a, p_target_active, law)
 

@@ -178,7 +178,8 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     """Return the `Outputs` of a problem: integrals of `integrate_output`, plus E x^2 or E (x - y)^2.
 
-    The latter, y being the pre-activation, is for outputs with b > 0 where it is at most `NEAR` times E x^2.
+    `integrate_output` gives the loss less one of these, y being the pre-activation: less E (x - y)^2 for
+    outputs with b > 0 where that is at most 4 E x^2, less E x^2 for all others.
     `accuracy.tol` is aimed at; derivatives are set if `gradient`.
     """
     law, affine_part = problem.law, affine_outputs(problem)

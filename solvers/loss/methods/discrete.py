@@ -85,7 +85,11 @@ class Tail(NamedTuple):
 
 
 def units_of(law: Law) -> list[Unit]:
-    """Return groups and single features as `Unit`s, each with all joint values of its members."""
+    """Return a `Unit` for each group of dependent features and for each feature outside all groups.
+
+    A unit lists the joint values of its members, (states, members), with their probabilities and the number
+    of members that are on in each. The law of values must have atoms only.
+    """
     atoms = law.values.atoms
     units = []
     for members, patterns, weights in blocks(law.features):
@@ -207,7 +211,10 @@ def _law_of_sum(
 
 
 def _tail_moments(sums: Sums) -> Tail:
-    """Return mass and moments of upper tails of a distribution of sums: of each value and all above."""
+    """Return sums from each of the values s_k on: of mass w_k, of w s, w E s^2 and w |s|, (values + 1,) each.
+
+    They are not divided by the mass, and the last entries are 0. E s^2 includes the variance of merged values.
+    """
 
     def tail(x: FloatArray) -> Long:
         """Return the sums of x from each entry to the end."""
