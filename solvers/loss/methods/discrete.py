@@ -213,7 +213,7 @@ def _law_of_sum(
 def _tail_moments(sums: Sums) -> Tail:
     """Return sums from each of the values s_k on: of mass w_k, of w s, w E s^2 and w |s|, (values + 1,) each.
 
-    They are not divided by the mass, and the last entries are 0. E s^2 includes the variance of merged values.
+    They are not divided by the mass; the last entries are 0. E s^2 has the variance of merged values too.
     """
 
     def tail(x: FloatArray) -> Long:

@@ -52,7 +52,10 @@ class OtherFeatures(NamedTuple):
 
 
 def independent_features(p: FloatArray) -> OtherFeatures:
-    """Return the `OtherFeatures` of independent features with weights, on with probabilities p."""
+    """Return the law of independent features, on with probabilities p, as arrays for kernels.
+
+    All have a weight, and how many are on is not fixed. Feature j has two patterns: off (2 j), on (2 j + 1).
+    """
     pairs = np.stack([1.0 - p, p], axis=1).ravel()
     first = np.arange(2 * p.size + 1) // 2  # the first pattern of a feature has none on, the second itself
     steps, has_weight = np.arange(p.size + 1), np.ones(p.size, np.bool_)
@@ -81,7 +84,8 @@ def _add_weight_slopes(
 ) -> None:
     """Add to `slope` the derivatives by phi of the weight of pattern q of `others`, times `meets`.
 
-    The weight is that of `_pattern_weight`, `meets` the derivative of the sum over patterns by this weight.
+    The weight is the pattern's probability times phi_j of each feature that is on in it, `meets` the
+    derivative of the sum over all patterns by this weight. `slope` and phi have an entry for each feature.
     """
     first, last = others.first[q], others.first[q + 1]
     for at in range(first, last):
@@ -98,7 +102,8 @@ def _coefficient_of_single_features(
 ) -> complex:
     """Return the sum of the coefficients of y^h, h >= top, in the product of 1 - p_j + p_j phi_j y.
 
-    Its derivatives by phi are written to `slope`, unless that is empty.
+    `top` is 0, 1 or 2, and p_j the probability that feature j is on. Its derivatives by phi are written to
+    `slope`, unless that is empty.
     """
     n = p.size
     states = np.empty((n, 3), np.complex128)
