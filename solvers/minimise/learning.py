@@ -437,9 +437,10 @@ def _active(of: ParameterMap, w: FloatArray, law: Features) -> BoolArray:
 
 
 def _directions(of: ParameterMap, w: FloatArray, law: Features) -> tuple[IntArray, FloatArray]:
-    """Return indices of the parameters that the loss does not depend on, and other symmetries at w.
+    """Return indices of the parameters that the loss does not depend on at w, and directions of symmetry.
 
-    These are an orthonormal basis, one a column, of the other directions in which W_out W_in stays the same.
+    The directions are an orthonormal basis, one a column, of those in the other parameters along which
+    W_out W_in stays the same. w is the vector of W_out, W_in (not of a tied model) and b, which `of` splits.
     """
     unused = of.unused(_active(of, w, law))
     turns = of.rotations(w)
@@ -459,9 +460,10 @@ def fixed_parameters(of: ParameterMap, w: FloatArray, law: Features) -> IntArray
 
 
 def _kink(of: ParameterMap, w: FloatArray, law: Features) -> str:
-    """Return why the gradient may not be Lipschitz near w, or its Hessians not as computed; else "".
+    """Return the reason if an output is at its ReLU's kink at 0, or at an end or atom of values, else "".
 
-    `of` says which parameters w has.
+    There the gradient may not be Lipschitz, or the Hessian not as computed. w is the vector of W_out, W_in
+    (not of a tied model) and b, which `of` splits.
     """
     W_out, W_in, b = of.split(w)
     M, values = W_out @ W_in * law.scale, law.values
@@ -488,7 +490,10 @@ def _kink(of: ParameterMap, w: FloatArray, law: Features) -> str:
 
 
 def hessian_at(of: ParameterMap, w: FloatArray, law: Features) -> FloatArray:
-    """Return the Hessian of the loss with respect to the parameters w of `of`, in doubles."""
+    """Return the Hessian of the loss with respect to w, (w.size, w.size), in doubles.
+
+    w is the vector of W_out, W_in (not of a tied model) and b, which `of` splits.
+    """
     return _derivatives(of, w, law)[1]
 
 

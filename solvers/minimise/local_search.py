@@ -73,20 +73,20 @@ class _LocalSearch:
         return self.steps >= self.budget or self.aim.deadline.is_over()
 
     def vector(self, model: Model) -> FloatArray:
-        """Return the vector of a model, with weights within their bounds."""
+        """Return the vector of variables of `model`, with weights clipped to +-`aim.largest` if set."""
         x, top = self.aim.join(*model), self.aim.largest
         if top is not None:
             x[: x.size - self.aim.biases] = np.clip(x[: x.size - self.aim.biases], -top, top)
         return x
 
     def ends(self, vectors: list[FloatArray], steps: int) -> list[DescentResult]:
-        """Return the ends of descents from some vectors, and count their steps."""
+        """Return the ends of descents of at most `steps` steps from `vectors`; count the steps taken."""
         ends = self.descend(vectors, steps)
         self.steps += sum(end.steps + 1 for end in ends)
         return ends
 
     def exchanged(self, x: FloatArray, pairs: Pairs) -> FloatArray:
-        """Return x after the two features of each of `pairs` have exchanged directions, pair after pair."""
+        """Return the vector x of a model after the features (i, j) of each pair in turn exchange directions."""
         model = self.aim.split(x)
         for pair in pairs:
             model = exchanged_model(model, *pair)
@@ -95,7 +95,9 @@ class _LocalSearch:
     def sorted_pairs(self, x: FloatArray) -> Pairs:
         """Return the pairs of features whose exchange in x gives the least objectives, the least first.
 
-        An exchange is of directions. Some pairs are tried where there are many, and few are returned.
+        Features exchange directions; all pairs count if the law has groups, else those that differ in p,
+        scale or importance. Of more than 400 a random 400 are tried; at most 24 are returned, fewer if the
+        budget of steps is used up.
         """
         pairs = self.pairs
         if len(pairs) > _SETTINGS.most_pairs:
@@ -127,7 +129,7 @@ class _LocalSearch:
         return current
 
     def is_gain(self, end: DescentResult, current: DescentResult) -> bool:
-        """Return whether `end` is lower than `current` by more than rounding."""
+        """Return whether `end` is lower than `current` by more than a share of 1e-5."""
         return end.value < current.value * (1.0 - _SETTINGS.least_gain)
 
     def after_redraw(self, current: DescentResult) -> DescentResult | None:

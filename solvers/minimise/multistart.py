@@ -193,7 +193,7 @@ def _descend_together(
 
 
 def _with_value_of(judge: Objective, end: DescentResult) -> DescentResult:
-    """Return `end` with the value of the objective `judge`; inf if it, or the value before, is not finite."""
+    """Return `end` with the value of the objective `judge` at its point; inf if either is not finite."""
     value = judge.value(end.x) if np.isfinite(end.value) else np.inf
     return replace(end, value=value if np.isfinite(value) else np.inf)
 

@@ -31,7 +31,8 @@ __all__ = [
 def blocks(law: Features) -> list[IndependentGroup]:
     """Return the blocks of a law: groups and single features, with the probabilities of their patterns.
 
-    If exactly k features are on, the probabilities are tilted so that k is the mean number on.
+    If exactly k features are on, probabilities are multiplied by e^(s times number on), with one s for which
+    the mean number on is k, and normalised; the law given that k are on stays the same.
     """
     return law.blocks if law.exactly is None else blocks_given(law.blocks, law.exactly)
 

@@ -66,9 +66,9 @@ def _bound_transforms(law: KernelLaw, m: FloatArray, real: float, radius: float,
 def _bound_target_tail(law: KernelLaw, a: float, p_target_active: float, c: float, omega: float) -> float:
     """Return a bound of the integral of |K(s)| over the frequencies above omega.
 
-    s = c + i y are the frequencies, y > omega. K(s) = 2 (1 - p)/s^3 + p (2 phi_0/s^3 - 2 phi_1/s^2) with phi_r
-    = E v^r e^(a s v): the loss's Laplace transform. The target has the weight a and, when on, the value v of
-    the law `law`; p is `p_target_active`, the probability that it is on.
+    s = c + i y are the frequencies, y > omega. K(s) = 2 (1 - p)/s^3 + p (2 phi_0/s^3 - 2 phi_1/s^2), with
+    phi_r = E v^r e^(a s v), is the loss's Laplace transform. The target has the weight a and, when on, the
+    value v of the law `law`; p is `p_target_active`, the probability that it is on.
     """
     total = (1.0 - p_target_active) / omega**2
     if p_target_active > 0.0:

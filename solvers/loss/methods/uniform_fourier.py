@@ -51,8 +51,9 @@ CHUNK = 32  # blocks kept in the second-level cache together
 def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
     """Return the sum of a polynomial's means over a level's patterns, and its rounding error.
 
-    A level is a set of on/off patterns (`Level`), which count with their probabilities. The polynomial is one
-    of t + nu, nu = sum m_j x_j, by its coefficients from the lowest power.
+    A level is the on/off patterns of features with weights m_j that have two or more on, one of the first
+    `level.large` among them; they count with their probabilities. The polynomial is one of t + nu, nu = sum
+    m_j x_j, by its coefficients from the lowest power.
     """
     value = mean_of(polynomial, moments_of(level, t), 0.0)
     size = mean_of(sizes_of(polynomial), moments_of(absolute_level(level), abs(t)), 0.0)
@@ -65,10 +66,11 @@ def _lattice_sum(
 ) -> tuple[float, float]:
     """Return (S, rounding error of S): S h/(2 pi) is E J(t + nu) over a level's patterns, but for images.
 
-    A level is a set of on/off patterns (`Level`), which count with their probabilities; nu is sum m_j x_j.
-    `shape` is three numbers: J(t) = shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on
-    less E x^2, as a function of the pre-activation t without the target's term; the target's weight is a.
-    Frequencies are s = c + i h k in `blocks` blocks. The rounding error is in units of 2^-53.
+    A level is the on/off patterns of features with weights m_j that have two or more on, one of the first
+    `level.large` among them; they count with their probabilities; nu is sum m_j x_j. `shape` is three
+    numbers: J(t) = shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a
+    function of the pre-activation t without the target's term; the target's weight is a. Frequencies are s =
+    c + i h k in `blocks` blocks. The rounding error is in units of 2^-53.
     """
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
@@ -129,12 +131,13 @@ def _bromwich_mean(
 ) -> tuple[float, float]:
     """Return (sum of E J(t + nu) over a level's patterns, its error), by a sum over frequencies.
 
-    A level is a set of on/off patterns (`Level`), which count with their probabilities; nu is sum m_j x_j.
-    `shape` is three numbers: J(t) = shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on
-    less E x^2, as a function of the pre-activation t without the target's term; the target's weight is a. J(t
-    + nu) vanishes where ends[0] + nu < 0 and is `polynomial`, by its coefficients, where ends[1] + nu > 0. At
-    a distance d beyond these ends J, or its difference from the polynomial, is at most the sum of growth[k]
-    d^(k + 1). The error to aim at is `tolerance`.
+    A level is the on/off patterns of features with weights m_j that have two or more on, one of the first
+    `level.large` among them; they count with their probabilities; nu is sum m_j x_j. `shape` is three
+    numbers: J(t) = shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a
+    function of the pre-activation t without the target's term; the target's weight is a. J(t + nu) vanishes
+    where ends[0] + nu < 0 and is `polynomial`, by its coefficients, where ends[1] + nu > 0. At a distance d
+    beyond these ends J, or its difference from the polynomial, is at most the sum of growth[k] d^(k + 1). The
+    error to aim at is `tolerance`.
     """
     period, escaped = period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -155,9 +158,10 @@ def _level_loss(
 ) -> tuple[float, float]:
     """Return (sum of E g(b + nu) - p_target_active/3 over the patterns of a level, bound of its error).
 
-    A level is a set of on/off patterns (`Level`), which count with their probabilities. g(t) is the loss E (x
-    - ReLU(a x + t))^2 over the target x, which has the weight a and is on with `p_target_active`, nu the
-    interference of the others, b the bias. The error to aim at is `tolerance`.
+    A level is the on/off patterns of features with weights m_j that have two or more on, one of the first
+    `level.large` among them; they count with their probabilities. g(t) is the loss E (x - ReLU(a x + t))^2
+    over the target x, which has the weight a and is on with `p_target_active`, nu the interference of the
+    others, b the bias. The error to aim at is `tolerance`.
     """
     low, high = b, b
     for x in level.m:
