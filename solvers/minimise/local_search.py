@@ -86,7 +86,7 @@ class _LocalSearch:
         return ends
 
     def exchanged(self, x: FloatArray, pairs: Pairs) -> FloatArray:
-        """Return the vector x of a model after the features (i, j) of each pair in turn exchange directions."""
+        """Return a model's vector x after the features (i, j) of each pair in turn exchange directions."""
         model = self.aim.split(x)
         for pair in pairs:
             model = exchanged_model(model, *pair)
