@@ -69,7 +69,11 @@ def _rescale_polynomial(coefficients: FloatArray, low: float, high: float) -> Fl
 
 @lru_cache(64)
 def table_of(values: Values) -> DensityTable:
-    """Return the `DensityTable` of a law of values; without a density it has no edges."""
+    """Return a law's density as polynomials between edges, with their integrals; no edges without a density.
+
+    The integrals are of v^r times the density, r = 0, 1, 2. The law's own pieces are kept; other densities
+    are fitted by polynomials on intervals of one width.
+    """
     corners = kinks = np.empty(0)
     if values.density is None:
         edges, rows, panels, degree = np.empty(0), np.empty((0, 1)), np.empty(0), 0
@@ -107,7 +111,8 @@ def table_of(values: Values) -> DensityTable:
 def _smooth_panels(values: Values, low: float, high: float) -> FloatArray:
     """Return edges of few panels from `low` to `high` on which Gauss points are exact to rounding.
 
-    They integrate powers of v times the density of `values`.
+    That is for |v|^r, r = 0..8, times the density of `values`, and times its square: an interval is halved
+    until two Gauss rules agree to 4e-15 of a moment of order r or r - 1.
     """
     assert values.density is not None
     density, powers = values.density, np.arange(9)[:, None]
@@ -148,7 +153,7 @@ def _fit_polynomials(values: Values, low: float, high: float) -> FloatArray:
 
 @inlined
 def _find_panel(edges: FloatArray, v: float) -> int:
-    """Return the index of the panel between `edges` that holds v, by bisection."""
+    """Return the index k for which edges[k] <= v < edges[k + 1], by bisection; the last for larger v."""
     low, high = 0, edges.size - 1
     while high - low > 1:
         middle = (low + high) // 2

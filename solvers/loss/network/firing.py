@@ -114,7 +114,7 @@ def _from_moments(unit: HiddenNeuron, on: FloatArray) -> tuple[float, FloatArray
 
 
 def _p_pairs(unit: HiddenNeuron) -> FloatArray:
-    """Return the probabilities that two inputs of `unit` are on, (inputs, inputs); diagonal: that each is."""
+    """Return the probabilities that inputs j and k of `unit` are both on, (inputs, inputs)."""
     pairs = np.outer(unit.p, unit.p)
     np.fill_diagonal(pairs, unit.p)
     if unit.context.dependent is not None:
