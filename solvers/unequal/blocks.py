@@ -244,7 +244,8 @@ class _Problem:
     def descent(self, x: FloatArray, price: float) -> tuple[float, float]:
         """Return the Lagrangian at x and the largest entry of its projected gradient.
 
-        Both are over the loss of the output 0; `price` is the multiplier of capacity.
+        Both are over the loss of constant outputs, each the mean of its feature; `price` is the multiplier of
+        capacity.
         """
         level, by = self.value(x, price)
         moved = np.clip(x - by / self.unit, *self.bounds)
