@@ -277,7 +277,8 @@ def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table:
     In a plane features of higher priority silence the outputs of most later ones: while one is on, these are
     0. `plane` has their indices, `weight` each feature's importance times scale², `dropped` its loss if the
     output is a constant. `table` has the group of each feature and the groups' patterns with probabilities;
-    `work`, which says what patterns have a silencing feature on, is overwritten (`_let_silence` lists the arrays).
+    `work`, with the patterns in which a silencing feature is on, is overwritten (`_let_silence` lists the
+    arrays).
     """
     (p, group, column, rows, patterns, chances), (marked, some_on, silencing) = table, work
     k, total = plane.size, 0.0
