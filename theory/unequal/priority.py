@@ -344,11 +344,11 @@ def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
 def _total_plane_loss(
     flat: IntArray, starts: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, swapped: int
 ) -> float:
-    """Return the total loss of all planes; reorder in place those of at most `swapped` features.
+    """Return the total loss of all planes; reorder in place planes of at most `swapped` features.
 
     `flat` lists the features of all planes, that of plane k from starts[k] on; `weight` is each feature's
-    importance times scale², `dropped` its loss if the output is a constant. `table` describes the groups,
-    their patterns and probabilities; its arrays are listed at `_let_silence`.
+    importance times scale², `dropped` its loss if the output is a constant. `table` has the group
+    of each feature and the groups' patterns with their probabilities (`_let_silence` lists its arrays).
     """
     _, _, _, rows, _, chances = table
     work = np.empty(chances.size, np.bool_), np.empty(rows.size), np.empty(rows.size, np.int64)
