@@ -108,9 +108,10 @@ class _Course:
             self.take(k + 1, self.x[k])
 
     def search(self, k: int) -> None:
-        """Descend on the code's loss at the k-th p from new starts, and store the end if it is the best.
+        """Search the parameters of least loss of the code at the k-th p; store the result if it is better.
 
-        An end is (log scale, bias over scale, shift).
+        Parameters are (log scale, bias over scale, shift); the result of a search without knowledge of other
+        p is refined by a descent.
         """
         self.take(k, _best_parameters(self.code, np.array([self.p[k]]), self.free)[0])
 

@@ -116,7 +116,10 @@ class Aim:
         return V, (self.moments.mean - V @ means.mean if self.bias else np.zeros(F))
 
     def loss(self, model: Model, gradient: bool = False) -> Loss:
-        """Return the `Loss` of a network, for targets f(x) + M x; with its derivatives if `gradient`."""
+        """Return the `Loss` of a network, expected squared errors of its outputs for the targets f(x) + M x.
+
+        x are the features, f and M the aim's target and mixing; `Loss` has the derivatives if `gradient`.
+        """
         target = self.target if self.mixing is None else (np.eye(len(self.mixing)), self.target, self.mixing)
         return evaluate(problem_of(model, self.known_law, None, target), Accuracy(self.tol), gradient)
 

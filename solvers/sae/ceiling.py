@@ -441,11 +441,12 @@ def match_columns(V: FloatArray, phi: FloatArray) -> tuple[float, float]:
 def _thresholds(
     W: FloatArray, phi: FloatArray, x: Any, target_l0: FloatArray, latents: int
 ) -> tuple[list[FloatArray], list[Any]]:
-    """Return thresholds, (n,), of so many latents, and owners, for each of three rules, at each L0.
+    """Return (thresholds, owners), lists with an entry for each of three rules and, within it, each L0.
 
-    The rules are `THRESHOLDS`: one threshold for all latents, those of largest mean F1, those of least error.
-    Rows W read the activations of samples x by the dictionary `phi`. Of features that own no latent the
-    threshold is the one of its table at which it is never on.
+    An entry of the first is (n,), the thresholds of rows W on the activations phi x of samples x; one of the
+    second is (`latents`,), the indices of the features that have a latent. The rules are one threshold for
+    all latents, those of largest mean F1, those of least error. By the last two a feature without a latent
+    has a threshold that it never exceeds. `target_l0` are the L0s: the mean numbers of latents on.
     """
     n, tables = len(W), []
     for columns in _blocks_of_latents(np.arange(n), x.shape[0]):
@@ -635,9 +636,11 @@ def _threshold_candidates(z: FloatArray, x: FloatArray, phi: FloatArray) -> Floa
 def _thresholds_per_latent(
     candidates: FloatArray, target_l0: FloatArray, latents: int
 ) -> tuple[list[FloatArray], list[Any]]:
-    """Return thresholds (n,) at each L0 or below, first those of largest F1, then of least error; and owners.
+    """Return (thresholds, owners), lists with an entry for each L0: for largest F1, then for least error.
 
-    `candidates`, (4, n, count), has thresholds, rates, F1 and error saved; so many `latents` have owners.
+    An entry is (n,), the threshold of each row, and (`latents`,), the indices of the features that have a
+    latent; the mean number of latents on is at most the L0. `candidates`, (4, n, count), has thresholds to
+    choose from, how often the latent is then on, its F1, and the squared error that it saves.
     """
     cuts, rates, f1, saved = candidates
     rows = np.arange(len(cuts))
@@ -766,11 +769,11 @@ class _Autoencoder(NamedTuple):
 def _fit_latents(
     W: FloatArray, phi: FloatArray, known: Any, fresh: Any, cuts: list[FloatArray], chosen: list[Any]
 ) -> list[_Latents]:
-    """Return the latents of each set of owners in `chosen`, at the thresholds, (n,), in `cuts`.
+    """Return for each pair of thresholds, (n,), in `cuts` and owners in `chosen` the fitted `_Latents`.
 
-    A latent's activation is a regression of its feature on what row W_i reads of the activations phi x. It is
-    fitted on the samples `known`; activations are those on `known` and on the samples `fresh`. `phi` has a
-    feature's direction in each column.
+    Owners are the indices of the features that have a latent. Its activation is a regression of its feature
+    on what row W_i reads of the activations phi x, fitted on the samples `known`; the result holds the
+    activations on `known` and on the samples `fresh`. `phi` has a feature's direction in each column.
     """
     parts: list[list[_Latents]] = [[] for _ in cuts]
     for columns in _blocks_of_latents(np.unique(chosen), known.shape[0]):
@@ -851,7 +854,10 @@ class Scores(NamedTuple):
 
 
 def _exact_scores(sae: Model, features: Features, phi: FloatArray, owners: Any) -> Scores:
-    """Return L0, mean F1, squared error and their errors of `sae` on activations phi x of the features x."""
+    """Return L0, mean F1, squared error and their errors of `sae` on activations phi x of the features x.
+
+    `owners` has for each latent the index of the feature that it stands for, whose F1 counts.
+    """
     measures = measure(sae, features, phi)
     error = measures.firing_error * sae.n_hidden
     return Scores(
@@ -919,10 +925,11 @@ def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Scores:
 
 
 def _pursuit(phi: FloatArray, owners: Any, known: Any, fresh: Any, target_l0: FloatArray) -> FloatArray:
-    """Return L0, mean F1, squared error and their errors of matching pursuit at each L0, (target_l0.size, 6).
+    """Return scores of matching pursuit at each L0, (target_l0.size, 6).
 
-    Its atoms are the columns `owners` of `phi`. It stops where no inner product of the residual with an atom
-    is above a threshold, which the samples `known` fix; the samples `fresh` evaluate.
+    A row has L0, mean F1, squared error, then the errors of the three. The atoms are the columns `owners` of
+    `phi`. Pursuit stops where no inner product of the residual with an atom is above a threshold, which the
+    samples `known` fix so that the mean number of atoms is the L0; the samples `fresh` evaluate.
     """
     steps = min(2 * owners.size, int(2.0 * target_l0.max()) + 10)
     _, least, new, _ = _pursuit_path(phi, owners, known, steps)

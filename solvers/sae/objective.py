@@ -161,9 +161,10 @@ class AutoencoderObjective:
         return objective_value
 
     def _value(self, parts: Any, error: float, by: Any, errors: Any, method: str) -> ObjectiveValue:
-        """Return the `ObjectiveValue` of the parts mse, l1, l0, its error, and its derivatives `by` arrays.
+        """Return the `ObjectiveValue` of `parts`, the means (mse, l1, L0) before they are weighted.
 
-        `errors` are those of the derivatives; both are None if there are none.
+        `error` is that of the weighted sum; `by` and `errors` map the names of the parameters ("W_in", ...)
+        to the derivatives and their errors, or are None; `method` says how the means were computed.
         """
         mse, l1, l0 = (float(part) for part in parts)
         value = mse + self.l1 * l1 + self.l0 * l0

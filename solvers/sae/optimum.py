@@ -57,12 +57,12 @@ class _Layout:
 
     @property
     def sizes(self) -> list[int]:
-        """How many parameters there are of each kind."""
+        """Numbers of entries of W_in, b_in, W_out, b and thresholds, in the order of the flat parameters."""
         k, d = self.k, self.d
         return [k * d, k, k * d, d if self.decoder_bias else 0, k if self.hidden == "jumprelu" else 0]
 
     def model_at(self, theta: FloatArray) -> Model:
-        """Return the autoencoder of the flat `theta`."""
+        """Return the autoencoder of the flat `theta`: W_in, b_in, W_out, b, roots of thresholds."""
         W, b, V, c, t = np.split(theta, np.cumsum(self.sizes)[:-1])
         bias = c if self.decoder_bias else 0.0
         thresholds = t * t if self.hidden == "jumprelu" else None
@@ -70,7 +70,7 @@ class _Layout:
                      b=bias, output="identity", thresholds=thresholds)  # fmt: skip
 
     def parameters_of(self, sae: Model) -> FloatArray:
-        """Return the flat parameters of an autoencoder."""
+        """Return W_in, b_in, W_out, b and roots of thresholds of an autoencoder, raveled into one array."""
         arrays = [sae.W_in, sae.b_in, sae.W_out, sae.b if self.decoder_bias else np.empty(0)]
         arrays.append(np.empty(0) if sae.thresholds is None else np.sqrt(sae.thresholds))
         return np.concatenate([array.ravel() for array in arrays])
@@ -215,10 +215,10 @@ def best_autoencoder(
 def _random_parameters(
     objective: AutoencoderObjective, sizes: list[int], start: int, draw: np.random.Generator
 ) -> FloatArray:
-    """Return the parameters of start number `start`: even ones near features' directions, odd ones random.
+    """Return random parameters to start descent number `start` from, in one flat array.
 
-    They are W_in, b_in, W_out, b and roots of thresholds, flat; `sizes` are how many there are of each, for
-    the dictionary of `objective`; `draw` draws them.
+    They are W_in, b_in, W_out, b and roots of thresholds; `sizes` has the number of entries of each. Encoder
+    rows lie near directions of features of `objective` if `start` is even, and are random if it is odd.
     """
     (d, n), k = objective.phi.shape, sizes[1]
     rows = objective.phi.T[draw.integers(n, size=k)] if start % 2 == 0 else draw.normal(size=(k, d))

@@ -122,7 +122,9 @@ def _regress(
 ) -> tuple[FloatArray, float]:
     """Return (means of the parts given the known means of the controls, error of their weighted sum).
 
-    `total` and `products` are sums over samples: of the controls less their known means, then of the parts.
+    The controls are four numbers of an input whose means are known, the parts its squared error, l1 and L0.
+    With both in one vector y of 7 entries, the controls first and less their known means, `total` is the sum
+    of y and `products`, (7, 7), that of y y', over `samples` inputs. `weights` are those of the three parts.
     """
     mean = total / samples
     spread = products / samples - np.outer(mean, mean)
@@ -204,9 +206,10 @@ class _Input(NamedTuple):
 
 @inlined
 def _encode(x: FloatArray, s: int, net: _Network, at: _Input) -> tuple[int, float, float]:
-    """Set pre-activations and activations of row s of x; return (number of features on, sum, slack).
+    """Set `at.features`, pre-activations `at.z` of the latents and activations `at.a` for row s of x.
 
-    The slack is at least the sum of the sizes of the terms of any latent.
+    Return (number of features that are on, their sum, slack). The slack is at least the sum of the sizes of
+    the terms, bias and threshold included, in any latent's pre-activation.
     """
     W, phi, z, a = net.W, net.phi, at.z, at.a
     z[:], a[:] = net.b, 0.0
@@ -228,9 +231,11 @@ def _encode(x: FloatArray, s: int, net: _Network, at: _Input) -> tuple[int, floa
 
 @inlined
 def _decode(x: FloatArray, s: int, net: _Network, at: _Input, count: int, slack: float) -> tuple[int, float]:
-    """Set which latents are on and the errors r of all of them; return (their number, l1).
+    """Set `at.on`, the latents that are on, and `at.r`, reconstruction less activations; return (number, l1).
 
-    The input is row s of x; `count` and `slack` are those of `_encode`.
+    The number is that of the latents on, l1 the sum of their sizes times the norms of their decoder columns.
+    The input is row s of x with `count` features on; `slack` bounds the sum of the sizes of the terms in any
+    latent's pre-activation: a latent above its threshold by no more than rounding counts as off.
     """
     V, z, r = net.V, at.z, at.r
     active, l1 = 0, 0.0
@@ -255,7 +260,7 @@ def _decode(x: FloatArray, s: int, net: _Network, at: _Input, count: int, slack:
 
 @inlined
 def _add_error(r: FloatArray, weight: float, R: FloatArray) -> float:
-    """Add the error r times `weight` to R; return its squared length times `weight`."""
+    """Add the error r times `weight` to R, in place; return the squared length of r times `weight`."""
     square = 0.0
     for k in range(r.size):
         R[k] += weight * r[k]
@@ -267,11 +272,12 @@ def _add_error(r: FloatArray, weight: float, R: FloatArray) -> float:
 def _add_errors(
     x: FloatArray, s: int, net: _Network, at: _Input, count: int, active: int, gradient: bool, by: _Slopes
 ) -> float:
-    """Return the squared errors of the prefixes, weighted; add derivatives to `by`, if `gradient`.
+    """Return the sum over prefixes of weight times squared error; add derivatives to `by`, if `gradient`.
 
-    The input is row s of x, with `count` features and `active` latents on. With R the sum of the errors of
-    all prefixes with more than i latents, times their weights, the derivative by column i of the decoder is
-    2 h_i R.
+    A prefix is the autoencoder of the first so many latents alone. The input is row s of x, with `count`
+    features and `active` latents on, from which `at` is set; `at.r` and `at.R` are overwritten. The
+    derivatives are those of squared errors and l1. With R the sum of the errors of all prefixes with more
+    than i latents, times their weights, that of the squared errors by column i of the decoder is 2 h_i R.
     """
     V, z, r, R, tail = net.V, at.z, at.r, at.R, net.tail
     by_W, by_b, by_V, by_c, _ = by
@@ -312,11 +318,12 @@ def _add_thresholds(
     stride: int,
     by: _Slopes,
 ) -> None:
-    """Add to `by` the derivatives of what happens at thresholds: of probabilities to be on, times jumps.
+    """Add to `by` the derivatives that arise as latents turn on: the objective's jump, times a density.
 
-    Row s of x, with `count` features on, is put on the threshold of each latent i, i + stride, … by the value
-    of one feature, whose density, in `table`, times the jump there is the derivative. It is the feature of
-    largest weight of those that are on, a choice that depends on no value.
+    For each of the latents i = s mod `stride`, i + `stride`, … row s of x, with `count` features on, is put
+    on the latent's threshold by the value of one feature, whose density, in `table`, times the jump there is
+    the derivative. It is the feature of largest weight of those that are on, a choice that depends on no
+    value. Sums are multiplied by `stride`, as each row of x serves only one in `stride` latents.
     """
     by_W, by_b, _, _, by_t = by
     for i in range(s % stride, at.z.size, stride):
@@ -341,7 +348,11 @@ def _add_thresholds(
 
 @inlined
 def _jump(net: _Network, at: _Input, i: int, j: int, shift: float) -> float:
-    """Return by how much errors and l1 grow as latent i turns on, where feature j is larger by `shift`."""
+    """Return by how much weighted squared errors plus weighted l1 grow as latent i turns on.
+
+    The input is that of which `at` has the pre-activations and activations, with feature j larger by `shift`,
+    which puts latent i on its threshold. `at.h`, `at.r` and `at.R` are overwritten.
+    """
     V, t, h, r, R, tail = net.V, net.t, at.h, at.r, at.R, net.tail
     if t[i] == 0.0:
         return 0.0
@@ -373,9 +384,11 @@ def _add_samples(
     x: FloatArray, net: _Network, table: DensityTable, gradient: bool, stride: int, rows: FloatArray,
     by: _Slopes,
 ) -> None:  # fmt: skip
-    """Set `rows` to controls and parts of each input, a row of x, and add derivatives to `by`, if `gradient`.
+    """Write seven numbers of each input, a row of x, to `rows`; add derivatives to `by`, if `gradient`.
 
-    `table` has the density of values; `stride` is that of `_add_thresholds`, 0 to leave these out.
+    They are the sum of its features, the number on, its square, and the squared length of the activations;
+    then squared error, l1 and L0. `table` has the density of a feature's value. Derivatives that arise as
+    latents turn on use one in `stride` latents for each row, and are left out for 0.
     """
     (n, latents), d = net.W.shape, net.c.size
     at = _Input(

@@ -235,7 +235,8 @@ def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
 def _interpolate_step(table: FloatArray, k: int, x: float) -> tuple[float, float]:
     """Return (A at the place x in [0, 1] of step k, time since the step began).
 
-    `table` has a step of the threshold c in each row (`integrate_threshold`); weights left are A (v - c).
+    A row of `table` is a step of the threshold c: where and when it starts, its width and rate, and a
+    polynomial that gives time and A within it (`integrate_threshold`). Weights left are A (v - c).
     """
     stretch = 0.0
     time = 0.0
@@ -336,7 +337,8 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
 def _time_at(table: FloatArray, k: int, c: float) -> float:
     """Return the time at which the threshold passes c, which lies in step k.
 
-    `table` has a step of the threshold in each row (`integrate_threshold`).
+    A row of `table` is a step of the threshold: where and when it starts, its width and rate, and a
+    polynomial that gives the time within it (`integrate_threshold`).
     """
     width = table[k, _WIDTH]
     return float(
@@ -347,8 +349,9 @@ def _time_at(table: FloatArray, k: int, c: float) -> float:
 def drop_times(w0: FloatArray, table: FloatArray, fill_value: float) -> FloatArray:
     """Return the time at which each weight of w0 reaches 0; `fill_value` above all steps of `table`.
 
-    w0 are weights of either sign. `table` has a step of the threshold in each row (`integrate_threshold`): a
-    weight reaches 0 when the threshold passes its size.
+    w0 are weights of either sign; a weight reaches 0 when the threshold passes its size. A row of `table` is
+    a step of the threshold: where and when it starts, its width and rate, and a polynomial that gives the
+    time within it (`integrate_threshold`).
     """
     starts = table[:, START].copy()
     last = starts.size - 1
@@ -366,7 +369,8 @@ def _fill_drop_times(
 ) -> None:
     """Write the time at which each weight of w0 below the last step's end reaches 0 to `times`.
 
-    `table` has a step of the threshold in each row (`integrate_threshold`), `starts` where each begins;
+    A row of `table` is a step of the threshold: where and when it starts, its width and rate, and a
+    polynomial that gives the time within it (`integrate_threshold`). `starts` has where each step begins;
     bins[int(c scale)] and the next entry bound the indices of the step that a threshold c lies in.
     """
     top = starts[starts.size - 1]
@@ -412,8 +416,9 @@ def _place_at_time(table: FloatArray, k: int, t: float) -> float:
 def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return, at each time t in the table, index of the first weight left, its distance to the threshold, A.
 
-    v are the ascending initial weights; those left are A (v - c), c the threshold. `table` has a step of the
-    threshold in each row (`integrate_threshold`).
+    v are the ascending initial weights; those left are A (v - c), c the threshold. A row of `table` is a
+    step of the threshold: where and when it starts, its width and rate, and a polynomial that gives time and
+    A within it (`integrate_threshold`).
     """
     firsts = np.empty(t.size, np.int64)
     gaps = np.empty(t.size)

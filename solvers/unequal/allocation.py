@@ -113,7 +113,8 @@ class LagrangianChoices:
     def rug(self, multiplier: float) -> FloatArray:
         """Return the capacity (share of a hidden dimension) of each class at a multiplier, stored in the rug.
 
-        The rug is the random code of Cowsik et al. (2024).
+        It is that of least weight * loss + multiplier * capacity of one of the class's features, all of one p
+        and weight. The rug is the random code of Cowsik et al. (2024).
         """
         at = self._relative(multiplier)
         left, right = (
@@ -125,7 +126,8 @@ class LagrangianChoices:
     def at(self, multiplier: float) -> tuple[IntArray, FloatArray]:
         """Return the best way to store each class, and its capacity (share of a dimension), at a multiplier.
 
-        The way is its kind: dropped, in the rug, in a pair or kept exactly.
+        A class is of features of one p and weight, which have least weight * loss + multiplier * capacity
+        each. The way is an integer: DROPPED, RUG (a random code), a kind of pair, or EXACT.
         """
         at = self._relative(multiplier)
         left, right = (
@@ -142,7 +144,11 @@ class LagrangianChoices:
         return left, np.where(left == RUG, capacity, _FIXED[left])
 
     def losses(self, kind: IntArray, capacity: FloatArray, rows: IntArray) -> FloatArray:
-        """Return the losses of the classes `rows` stored as `kind` (RUG, ...) at `capacity`; not weighted."""
+        """Return the losses of a feature of each class in `rows`, not weighted by importance or scale.
+
+        `kind` says how each is stored (DROPPED, RUG, EXACT or a kind of pair), `capacity` its share of a
+        dimension, which counts in the rug alone.
+        """
         losses_found = np.where(kind == DROPPED, self.drop_loss[rows], self.neuron_loss[rows])
         for pair_kind, losses in self.pairs.items():
             losses_found = np.where(kind == pair_kind, losses[rows], losses_found)
@@ -152,7 +158,11 @@ class LagrangianChoices:
         return losses_found
 
     def value(self, kind: IntArray, capacity: FloatArray, rows: IntArray, multiplier: float) -> FloatArray:
-        """Return weight * loss + multiplier * capacity of the classes `rows`, stored as `kind` (RUG, ...)."""
+        """Return weight * loss + multiplier * capacity of a feature of each class in `rows`.
+
+        `kind` says how each is stored: DROPPED, RUG, EXACT or a kind of pair. A capacity is a share of a
+        dimension; `capacity` counts in the rug alone, as the others have fixed ones.
+        """
         capacity_given = np.where(kind == RUG, capacity, _FIXED[kind])
         return np.asarray(
             self.weight[rows] * self.losses(kind, capacity_given, rows) + multiplier * capacity_given

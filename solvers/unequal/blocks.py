@@ -244,7 +244,8 @@ class _Problem:
     def descent(self, x: FloatArray, price: float) -> tuple[float, float]:
         """Return the Lagrangian at x and the largest entry of its projected gradient.
 
-        Both are over the loss of the output 0; `price` is the multiplier of capacity.
+        Both are over the loss of constant outputs, each the mean of its feature; `price` is the multiplier of
+        capacity.
         """
         level, by = self.value(x, price)
         moved = np.clip(x - by / self.unit, *self.bounds)
@@ -321,9 +322,11 @@ class _BlockSearch:
 
 
 def _hull_chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
-    """Return (low, high, multipliers to search at): the states beside a ratio on the states' lower hull.
+    """Return (low, high, multipliers): the states beside a ratio on the lower hull of loss over capacity.
 
-    If a state on the hull has this ratio, it is both low and high. States are (capacity, loss, x).
+    The multipliers of capacity are those at which a search could find a state below the hull: minus its slope
+    there, or three between its slopes if a state on it has this ratio, which then is both low and high.
+    States are (capacity, loss, x).
     """
     left = [state for state in states if state[0] < ratio - _CORNER]
     right = [state for state in states if state[0] > ratio + _CORNER]

@@ -66,10 +66,11 @@ class Step(NamedTuple):
 
 
 def walk(nodes: Sequence[Node], parent_feature: int | None = None, scaled: bool = False) -> Iterator[Step]:
-    """Yield a `Step` for each of these nodes and all below them, parents before their children.
+    """Yield a `Step` (node, nearest feature above it, is its value scaled) for `nodes` and all nodes below.
 
-    `parent_feature` is the nearest feature above `nodes`; with `scaled` their values are multiplied by that
-    feature's.
+    A node of a tree of features stands for a feature that can be on only if those above it are, or for none.
+    Parents come before their children. `parent_feature` is the nearest feature above `nodes`; with `scaled`
+    their values are multiplied by that feature's.
     """
     for node in nodes:
         yield Step(node, parent_feature, scaled and parent_feature is not None)
@@ -77,12 +78,15 @@ def walk(nodes: Sequence[Node], parent_feature: int | None = None, scaled: bool 
 
 
 def count_patterns(node: Node) -> int:
-    """Return the number of possible on/off patterns of the features of `node` and below it."""
+    """Return how many on/off patterns the features of `node` and below it in the tree can have.
+
+    A feature is on only if those above it are, and of children that compete at most one is on.
+    """
     return _count_below(node) + (node.feature is not None)
 
 
 def _count_below(node: Node) -> int:
-    """Return the number of possible on/off patterns of the features below a node that is on."""
+    """Return how many on/off patterns the features below `node` can have, given that it is on."""
     return prod(map(count_patterns, node.independent_children)) * (
         1 + sum(map(_count_below, node.competitors))
     )
@@ -105,9 +109,10 @@ def hierarchy_group(root: Node, p: FloatArray) -> Group:
 
 
 def _law_of(node: Node, p: FloatArray) -> _PatternLaw:
-    """Return the law of a node's feature and those below it, given that its parent is on.
+    """Return features, their on/off patterns and the patterns' probabilities, given that the parent is on.
 
-    p has for each feature the probability that it is on if its parent is, and no sibling excludes it.
+    The features are those of `node` and below it in the tree. p has for each feature the probability that it
+    is on if its parent is, and no sibling excludes it.
     """
     if node.feature is None:
         return _law_below(node, p)
@@ -115,9 +120,10 @@ def _law_of(node: Node, p: FloatArray) -> _PatternLaw:
 
 
 def _law_below(node: Node, p: FloatArray) -> _PatternLaw:
-    """Return the law of the features below a node, given that it is on.
+    """Return features, their on/off patterns and the patterns' probabilities, given that `node` is on.
 
-    p has for each feature the probability that it is on if its parent is, and no sibling excludes it.
+    The features are those below `node` in the tree. p has for each feature the probability that it is on if
+    its parent is, and no sibling excludes it.
     """
     laws = [_law_of(child, p) for child in node.independent_children]
     if node.competitors:
@@ -141,9 +147,10 @@ def _law_below(node: Node, p: FloatArray) -> _PatternLaw:
 
 
 def _alternatives(none: float, nodes: list[tuple[Node, float]], p: FloatArray) -> _PatternLaw:
-    """Return the law where no node is on, with probability `none`, or one of them, with what is below it.
+    """Return features, their on/off patterns and the patterns' probabilities, if at most one node is on.
 
-    `nodes` are pairs of a node and the probability that it is the one. p has for each feature the probability
+    `nodes` are pairs of a node and the probability that it is the one; none is on with probability `none`.
+    The features are those of the nodes and below them in the tree. p has for each feature the probability
     that it is on if its parent is, and no sibling excludes it.
     """
     laws = [_law_below(node, p) for node, _ in nodes]

@@ -21,10 +21,11 @@ def checked_sign(sign: int) -> int:
 
 
 def _onset_state(p: Any, sign: int) -> tuple[Any, Any, Any]:
-    """Return the alpha, delta and E y at which the small encoding of `derive_onset` costs least.
+    """Return the alpha, delta and E y at which a small encoding of a dropped feature costs least.
 
-    The first feature's weight and bias change by alpha and delta times the small weight; y = sign x2 + delta.
-    p is the probability that a feature is on, `sign` that of the product of the two encodings.
+    Feature 1 is exact and feature 2 dropped, on one neuron. If feature 2 gets a small weight eps, the weight
+    and bias of feature 1 change by alpha eps and delta eps; y = sign x2 + delta. p is the probability that a
+    feature is on, `sign` that of the product of the two encodings.
     """
     if sign > 0:
         delta = -0.5 + 0.0 * p

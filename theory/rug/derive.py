@@ -41,7 +41,11 @@ def _moments(p: Any) -> tuple[Any, Any]:
 
 @cache
 def _loss_expressions() -> dict[str, Any]:
-    """Return the SymPy expressions of the parts "off" and "on" of the loss, and of the loss, by name."""
+    """Return the SymPy expressions of the loss of a feature "off", of one "on", and of their mean, "loss".
+
+    The output is ReLU(a (x + nu) + b), nu ~ N(0, sigma²); x is 0 for a feature that is off, uniform on [0, 1]
+    for one that is on, which has the probability p.
+    """
     a, b, sigma, p = symbols()
     u, x = sp.symbols("u x", real=True)
     _, off = _ramp_moments(b, a * sigma)
@@ -177,9 +181,10 @@ def derive_linear_optimum() -> Derivation:
 
 @cache
 def _small_sigma_expansion() -> tuple[Any, Any, Any, Any, Any]:
-    """Return t, c2, c3, the off-loss over a² sigma² and the best scale, for small sigma at b = -a t sigma.
+    """Return t, c2, c3, the off-loss over a² sigma² and the best scale a, for small sigma at b = -a t sigma.
 
-    The on-loss is sigma² (c2 + c3 sigma).
+    They are SymPy expressions. The output is ReLU(a (x + nu) + b), nu ~ N(0, sigma²); the off-loss is its
+    error at x = 0, and that for x uniform on [0, 1] is sigma² (c2 + c3 sigma).
     """
     a, b, sigma, _ = symbols()
     t, slope = sp.Symbol("t", positive=True), sp.Symbol("alpha", real=True)

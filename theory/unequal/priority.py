@@ -255,10 +255,11 @@ def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
 
 @inner
 def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
-    """Reset `work` of `_let_silence` so that no feature of `plane` silences; return 0, how many groups do.
+    """Reset `work` so that no feature of `plane` silences later outputs; return 0, how many groups do.
 
-    `plane` has the indices of a plane's features. `table` describes the groups, their patterns and
-    probabilities; its arrays are listed at `_let_silence`, too.
+    `plane` has the indices of a plane's features, `table` the group of each feature and the groups' patterns
+    with their probabilities. `work` has which patterns have a silencing feature on, the probabilities of
+    that, and the groups that silence (`_let_silence` lists the arrays of both).
     """
     (_, group, _, rows, _, _), (marked, some_on, _) = table, work
     for j in plane:
@@ -273,9 +274,11 @@ def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
 def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
     """Return the total loss of the features of one plane of a priority code, listed by priority.
 
-    `plane` has their indices. `weight` is each feature's importance times scale², `dropped` its loss if the
-    output is a constant. `table` describes the groups, their patterns and probabilities, and `work` is
-    overwritten with what is silenced; the arrays of both are listed at `_let_silence`.
+    In a plane features of higher priority silence the outputs of most later ones: while one is on, these are
+    0. `plane` has their indices, `weight` each feature's importance times scale², `dropped` its loss if the
+    output is a constant. `table` has the group of each feature and the groups' patterns with probabilities;
+    `work`, with the patterns in which a silencing feature is on, is overwritten (`_let_silence` lists the
+    arrays).
     """
     (p, group, column, rows, patterns, chances), (marked, some_on, silencing) = table, work
     k, total = plane.size, 0.0
@@ -341,11 +344,11 @@ def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
 def _total_plane_loss(
     flat: IntArray, starts: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, swapped: int
 ) -> float:
-    """Return the total loss of all planes; reorder in place those of at most `swapped` features.
+    """Return the total loss of all planes; reorder in place planes of at most `swapped` features.
 
     `flat` lists the features of all planes, that of plane k from starts[k] on; `weight` is each feature's
-    importance times scale², `dropped` its loss if the output is a constant. `table` describes the groups,
-    their patterns and probabilities; its arrays are listed at `_let_silence`.
+    importance times scale², `dropped` its loss if the output is a constant. `table` has the group
+    of each feature and the groups' patterns with their probabilities (`_let_silence` lists its arrays).
     """
     _, _, _, rows, _, chances = table
     work = np.empty(chances.size, np.bool_), np.empty(rows.size), np.empty(rows.size, np.int64)

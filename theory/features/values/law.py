@@ -228,7 +228,12 @@ class Values:
 
     @cached_property
     def parts(self) -> KernelLaw:
-        """The law as kernels take it: its transform's number, range, moments, atoms, density in pieces."""
+        """The law as numbers and arrays for compiled kernels.
+
+        They are the address of its compiled transform E v^r exp(z v), its range, mean and mean square, its
+        atoms (place, probability), and the ends and polynomial coefficients of the pieces of its density,
+        with a quadrature rule for them.
+        """
         low, high = self.support
         pieces = [(float(a), float(b), np.asarray(c, float)) for a, b, c in self.pieces]
         degree = max([0, *(c.size - 1 for _, _, c in pieces)])
