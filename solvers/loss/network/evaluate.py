@@ -18,7 +18,7 @@ __all__ = ["evaluate_network", "network_problem"]
 def network_problem(model: Model, law: Law, rows: Any, target: Any) -> NetworkProblem:
     """Return the problem to evaluate: a model, a law and its outputs' target; ValueError if not covered.
 
-    All outputs are taken: ValueError also unless `rows` is None, or for ReLU outputs of linear neurons.
+    ValueError also unless `rows` is None, or if outputs are ReLUs but hidden neurons are not.
     """
     if not (model.output == model.hidden == "relu" and rows is None):
         _require_linear_output(model)
