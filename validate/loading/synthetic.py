@@ -227,7 +227,11 @@ def _parts_of_settings(config: Any, arrays: Mapping[str, Any], roots: tuple[Node
 
 
 def _roots_of(hierarchy: Any, levels: int = _MOST_LEVELS) -> tuple[Node, ...]:
-    """Return the trees of a saved hierarchy of features, `hierarchy`, of at most `levels` levels."""
+    """Return the trees of a saved hierarchy of features, of at most `levels` levels.
+
+    `hierarchy` is a list of root nodes, or a mapping with them at "roots". A node is a mapping with
+    "feature_index", and its "children", a list of nodes. Other forms raise a ValueError.
+    """
     nodes = hierarchy.get("roots") if levels == _MOST_LEVELS and isinstance(hierarchy, Mapping) else hierarchy
     if not isinstance(nodes, Sequence) or (nodes and not levels):
         rule = f"a hierarchy of lists of nodes, {_MOST_LEVELS} levels at most"
@@ -303,7 +307,8 @@ def _firing_probabilities(setting: Any, n: int, seed: Any) -> FloatArray:
 def _magnitudes(where: str, setting: Any, n: int, seed: Any, offset: int) -> FloatArray:
     """Return the means or standard deviations (`where` tells which) of the features' values, shape (n,).
 
-    `setting` is a number for all or a generator; `offset` is what SAELens adds to the seed.
+    `setting` is a number for all, or a mapping with the name of a generator, such as "folded_normal", and its
+    numbers. Random ones are drawn with the configuration's `seed` plus `offset`, as SAELens does.
     """
     if not isinstance(setting, Mapping):
         return np.full(n, number(f"config['{where}']", setting))
