@@ -118,7 +118,10 @@ def temporary_storage() -> Iterator[None]:
 
 
 def range_of(strategy: Any) -> Range | None:
-    """Return the range within which a search may move a strategy's values; None for foreign strategies."""
+    """Return the range within which a search may move a strategy's values, or None.
+
+    None is for strategies that this module did not make, such as Hypothesis' own.
+    """
     try:
         return _RANGES.get(strategy)
     except TypeError:  # no weak references to it
