@@ -97,9 +97,10 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
 def _predict_rug(p: Any, ratio: Any) -> Columns:
     """Return the optimum of the Persian rug, the random-code model of Cowsik et al. (2024), as columns.
 
-    With standard normal interference g its outputs are ReLU(a (x_i + sigma g) + b), and the columns "sigma", "a", "b"
-    and "loss" per feature. Beside it are the losses "linear_loss" of the best affine model, and in the limits
-    of small `ratio` = n_hidden / n_features ("zero_ratio_loss") and of small p ("asymptotic_loss").
+    With standard normal interference g its outputs are ReLU(a (x_i + sigma g) + b), and the columns "sigma",
+    "a", "b" and "loss" per feature. Beside it are the losses "linear_loss" of the best affine model, and in
+    the limits of small `ratio` = n_hidden / n_features ("zero_ratio_loss") and of small p
+    ("asymptotic_loss").
     """
     best, rug = solvers.rug.optimum(p, ratio), theory.rug
     return {

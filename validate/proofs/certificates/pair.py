@@ -115,9 +115,10 @@ def _side(problem: Problem, both: Fraction) -> tuple[Any, ...]:
     In order: the kind of the better pair of latents, "turned" (both atoms far from both features' directions)
     or "along"; a lower bound of the objective for pairs of the other kind; the objective of a pair of the
     better kind, rounded up; of this pair the tangents of half its atoms' angles, W and b of its encoder; and
-    as text the tree of boxes (of pairs of angles) that proves the bound, "1" for a box that is cut, "0" for
-    one that is not. The objective is the expected squared error with the l1 penalty. `problem` has the two
-    features, the probabilities of their patterns and the penalty. Raise `Rejected` if nothing is proved.
+    as text the tree of boxes (of pairs of angles) that proves the bound, "1" for a box that is cut in four,
+    "0" for one that is not. The objective is the expected squared error with the l1 penalty. `problem` has
+    the two features, the probabilities of their patterns and the penalty. Raise `Rejected` if nothing is
+    proved.
     """
     (first, _), (second, _), _ = problem.patterns
     settings: dict[str, Any] = {

@@ -129,7 +129,7 @@ def range_of(strategy: Any) -> Range | None:
 
 
 def _with_range(strategy: Any, limits: Range) -> Any:
-    """Register `limits` as the range of a strategy for `range_of`, and return the strategy."""
+    """Return a strategy after storing `limits`, the range within which a search may move its values."""
     _RANGES[strategy] = limits
     return strategy
 
