@@ -377,7 +377,7 @@ def _sweep_back(
     """Add to `sums` the terms of an output's derivatives by its weights m, at some blocks of frequencies.
 
     Frequencies are c + i h k, i the imaginary unit, k = 0, 1, …, with `line` (c, h). The blocks are those
-    from `start` on that fit into `sweep`, of `blocks` in all. A `level` has the features of weights m of one size:
+    from `start` on that fit into `sweep`, of `blocks` in all. A `level` has features of weights of one size:
     the pre-activation is t and their interference. `sweep` has the products of transforms over the features
     before each, from `_sweep_forth`, `p_none` the probabilities that all features before each are off, and
     `noise` is the relative rounding error of a transform.

@@ -482,7 +482,7 @@ class HiddenNeuron:
         return best, error, size, chance
 
     def frequencies(self, count: int) -> tuple[FloatArray, ComplexArray]:
-        """Return frequencies s, 0 and `count` odd ones; E v^r e^{iyv}, r = 0, 1, 2, (3, inputs, 1 + count).
+        """Return frequencies s, 0 and `count` odd ones; E v^r e^{iyv} (3, inputs, 1 + count), r = 0, 1, 2.
 
         v is the value of an input that is on, and y = s w with its weight w: with these transforms follow
         means of the pre-activation's waves e^{isz}, and their derivatives.
