@@ -374,12 +374,13 @@ def _sweep_back(
     sweep: Sweep,
     sums: LatticeSums,
 ) -> None:
-    """Add to `sums` the terms of the derivatives by m at the blocks of frequencies from `start` on.
+    """Add to `sums` the terms of an output's derivatives by its weights m, at some blocks of frequencies.
 
-    There are `blocks` in all. `line` is (c, h) of the frequencies c + i h k, `noise` the relative rounding
-    error of a transform, t the pre-activation without the interference of the `level`. `sweep` has the
-    transforms before each feature, from `_sweep_forth`, and `p_none` the probabilities that all features
-    before each are off.
+    Frequencies are c + i h k, i the imaginary unit, k = 0, 1, …, with `line` (c, h). The blocks are those
+    from `start` on that fit into `sweep`, of `blocks` in all. A `level` has features of weights of one size:
+    the pre-activation is t and their interference. `sweep` has the products of transforms over the features
+    before each, from `_sweep_forth`, `p_none` the probabilities that all features before each are off, and
+    `noise` is the relative rounding error of a transform.
     """
     (m, large, p), (c, h), width = level, line, sweep.width // PIECES
     work = np.empty(4 * BLOCK)

@@ -482,7 +482,11 @@ class HiddenNeuron:
         return best, error, size, chance
 
     def frequencies(self, count: int) -> tuple[FloatArray, ComplexArray]:
-        """Return (s: 0 and `count` odd frequencies; E v^r e^{iyv} at y = s w, (3, inputs, 1 + count))."""
+        """Return frequencies s, 0 and `count` odd ones; E v^r e^{iyv} (3, inputs, 1 + count), r = 0, 1, 2.
+
+        v is the value of an input that is on, and y = s w with its weight w: with these transforms follow
+        means of the pre-activation's waves e^{isz}, and their derivatives.
+        """
         if self._s.size < count + 1:
             known = self._s.size
             s = np.r_[0.0, np.pi / self.reach[1] * np.arange(1.0, 2.0 * count, 2.0)]

@@ -108,7 +108,8 @@ class Problem:
     def gains(self, d: Whole, e: Whole) -> list[int]:
         """Return |a|^2 less the cost of each pattern a with its best activations, times UNIT, rounded up.
 
-        The cost is |a|^2 - 2 b h_1 - 2 c h_2 + h_1^2 + 2 i h_1 h_2 + m h_2^2, for m = 1 - w,
+        `d` and `e` are both atoms, d_1 = (x, y) / z and d_2 = (s, t) / u. With the weight w of the prefix and
+        the strength l1 the cost is |a|^2 - 2 b h_1 - 2 c h_2 + h_1^2 + 2 i h_1 h_2 + m h_2^2, for m = 1 - w,
         b = a d_1 - l1/2, c = m a d_2 - l1/2 and i = m d_1 d_2; its minimum is at h = m b - i c and
         k = c - i b, both over m - i^2. Here b, c, i, these two and m - i^2 are integers over N z, N^2 u,
         N z u, N^3 z u^2, N^2 z^2 u and (N z u)^2.
