@@ -135,7 +135,11 @@ class _Question:
         return Features(n, law.p[0], scale=law.scale[0], importance=law.importance[0])
 
     def rows(self) -> Iterator[KnownSize]:
-        """Yield a row, a model with its size, for each bound, construction and limit."""
+        """Yield a row for each bound, construction and limit: a model and the size that it can have.
+
+        At this size its loss is just allowed. Features are equal, with the question's law; the allowed loss
+        and the other size, features or neurons, are the question's too.
+        """
         p, unit = float(self.law.p[0]), float(self.law.scale[0] ** 2 * self.law.importance[0])
         variance = float(self.law.importance[0] * self.law.variance[0])
 
@@ -163,9 +167,9 @@ class _Question:
     def row(self, what: str, kind: str, loss_of: LossOfSize) -> KnownSize:
         """Return a row with the size at which a model's loss is just allowed: most features or least neurons.
 
-        `loss_of` is its loss per feature for (n_features, n_hidden), `what` the model's name, and `kind` one
-        of "lower bound", "attained", "best known code" and "limit of many features". The row has these, the
-        size, and the loss there.
+        The question fixes the other size and the allowed loss. `loss_of` is the model's loss per feature for
+        (n_features, n_hidden), `what` its name, and `kind` one of "lower bound", "attained", "best known
+        code" and "limit of many features". The row has these, the size, and the loss there.
         """
 
         def loss(n: int, m: int) -> float:
@@ -187,7 +191,10 @@ class _Question:
         return KnownSize(what, kind, n, self.size, loss(n, self.size))
 
     def solved_models(self) -> Iterator[KnownSize]:
-        """Yield rows for the best tied and free stored models (`experiments.atlas`) with this law, if any."""
+        """Yield a row for the best tied and the best free stored model (`experiments.atlas`), if any fits.
+
+        These have the question's law and size, and a loss that it allows: most features, or fewest neurons.
+        """
         size_name = "n_hidden" if self.is_of_features else "n_features"
         for tied in (True, False):
             models = [

@@ -214,7 +214,10 @@ def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[
 
 @cache
 def _tied_blocks(p: float) -> list[Block]:
-    """Return the tied codes (features on a few neurons, see `Block`) at their best scales and biases at p."""
+    """Return the known tied codes, each a few features on few neurons, at their best parameters at p.
+
+    A code with the encodings W has outputs ReLU(a W W' x + b); its `Block` has the best a, b and the loss.
+    """
     return [block for (block,) in known_blocks(p) if not block.shifted]
 
 
@@ -278,9 +281,9 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
 def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
     """Return the losses on m neurons of priority codes, and of two limits if features differ.
 
-    In priority codes encodings have very different lengths. The limits are for independent features: the
-    best split of the neurons into shares of the features (many on), and encodings of random directions (few
-    on). Empty unless values are uniform, or if exactly k features are on.
+    Priority codes are models in which the lengths of encodings are very different. The limits are for
+    independent features: the best split of the neurons into shares of the features (many on), and encodings
+    of random directions (few on). Empty unless values are uniform, or if exactly k features are on.
     """
     if not law.values.uniform or law.exactly is not None:
         return []

@@ -97,9 +97,10 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
 def _predict_rug(p: Any, ratio: Any) -> Columns:
     """Return the optimum of the Persian rug, the random-code model of Cowsik et al. (2024), as columns.
 
-    They are "sigma", "a", "b" (interference, scale, bias) and "loss" per feature. Beside it are the losses
-    "linear_loss" of the best affine model, and in the limits of small `ratio` = n_hidden / n_features
-    ("zero_ratio_loss") and of small p ("asymptotic_loss").
+    With standard normal interference g its outputs are ReLU(a (x_i + sigma g) + b), and the columns "sigma",
+    "a", "b" and "loss" per feature. Beside it are the losses "linear_loss" of the best affine model, and in
+    the limits of small `ratio` = n_hidden / n_features ("zero_ratio_loss") and of small p
+    ("asymptotic_loss").
     """
     best, rug = solvers.rug.optimum(p, ratio), theory.rug
     return {
@@ -111,10 +112,11 @@ def _predict_rug(p: Any, ratio: Any) -> Columns:
 
 
 def _predict_decoders(p: Any, ratio: Any) -> Columns:
-    """Return the least loss per feature of each kind of decoder of random codes as columns.
+    """Return the least loss per feature of each kind of decoder of random encodings as columns.
 
-    Kinds are "affine", "relu", "jumprelu", "bayes" (posterior mean) and "iterated" (message passing). The
-    last column, "recovery_ratio", is the n_hidden / n_features above which iterated decoding is exact.
+    Features have random directions on n_hidden = `ratio` n_features neurons. Kinds are "affine", "relu",
+    "jumprelu", "bayes" (posterior mean) and "iterated" (message passing). The last column, "recovery_ratio",
+    is the n_hidden / n_features above which iterated decoding is exact.
     """
     decoders = solvers.decoders
     noise = theory.rug.sigma(p, theory.validation.real("ratio", ratio, 0, 1, brackets="()"))
@@ -127,11 +129,12 @@ def _predict_decoders(p: Any, ratio: Any) -> Columns:
 
 
 def _predict_sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
-    """Return nonzeros and l1 norm of one encoding after gradient flow with an l1 penalty, as columns.
+    """Return expected nonzeros and l1 norm of one encoding W at a time of its l1 flow, as columns.
 
-    They are the means over runs "nonzeros" and "l1_norm", their standard deviations "nonzeros_std" and
-    "l1_norm_std", and "relative_variance", that of the nonzero sizes of weights over their squared mean.
-    `t` is the flow's time, `lam` the strength of the penalty; first weights have s.d. scale/sqrt(n_hidden).
+    The flow is dW/dt = (1 - |W|^2) W - lam sign(W), from n_hidden normal weights of s.d.
+    scale/sqrt(n_hidden), at time `t`. Columns are "nonzeros" and "l1_norm", their standard deviations in a
+    single run "nonzeros_std" and "l1_norm_std", and "relative_variance", that of the nonzero sizes of weights
+    over their squared mean.
     """
     points = zip(t, lam.tolist(), n_hidden.tolist(), scale.tolist(), strict=True)
     laws = [solvers.sparsification.limit_law(*point) for point in points]
@@ -197,9 +200,10 @@ def _predict_noise(**columns: Any) -> Columns:
 def _predict_codes(p: Any, ratio: Any) -> Columns:
     """Return the least losses per feature of many copies of known codes as columns.
 
-    They are of models "tied", "balanced" (free decoder, features alike) and "free", at p and `ratio`,
-    n_hidden / n_features. Beside them are the losses of random codes ("rug") and of the best affine model
-    ("linear"), a "lower_bound", and the names of the codes behind "free" ("best").
+    A code is a block of a few features on neurons of its own. Losses are of models "tied", "balanced" (free
+    decoder, features alike) and "free", at p and `ratio`, n_hidden / n_features. Beside them are the losses
+    of random encodings ("rug") and of the best affine model ("linear"), a "lower_bound", and the names of the
+    codes behind "free" ("best").
     """
     from ..experiments.codes import known_envelope
 
@@ -219,9 +223,10 @@ def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any)
     """Return losses per feature of models for features whose frequencies fall as i^-alpha, as columns.
 
     Models are "tied" (random directions), the best "split" of the neurons, with "gap", how far it may be
-    above the least, mixtures of codes ("envelope") and codes of encodings of very different lengths
-    ("priority"). Beside them are a "lower_bound", the limit of "weak_interference", and the numbers of
-    features that the split has "kept" and "dropped". `number_on` is the mean number of features that are on.
+    above the least, mixtures of codes, blocks of a few features on neurons of their own ("envelope"), and
+    models whose encodings have very different lengths ("priority"). Beside them are a "lower_bound", the
+    limit of "weak_interference", and the numbers of features that the split has "kept" and "dropped".
+    `number_on` is the mean number of features that are on.
     """
     solver, unequal = solvers.unequal, theory.unequal
     columns: dict[str, list[float]] = {}

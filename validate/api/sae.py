@@ -158,11 +158,14 @@ def sae(
 def _verdict(
     autoencoder: Model, law: Any, dictionary: Any, l1: float, l0: float, seconds: float
 ) -> dict[str, Any]:
-    """Return verdict, advice and objectives of an autoencoder with the penalties `l1` and `l0`.
+    """Return by name the verdict on an autoencoder, advice, and objectives: its own and lower ones found.
 
-    Half of the `seconds` is for a descent from it, the rest for a search. Objectives are sampled where a
-    descent by exact ones would take longer; they are compared on more and other samples than those of the
-    descents.
+    The objective is the expected squared error, plus `l1` times the sum of the latents' means, each times the
+    length of its decoder column, plus `l0` times the L0, for activations `dictionary` x (None: x) with x of
+    the `law`. Keys are "verdict", "advice", "objective", "objective_error", "descended", "best_known"
+    (numbers) and "is_sampled". Half of the `seconds` is for a descent from the autoencoder, the rest for a
+    search. Objectives are sampled where a descent by exact ones would take longer; they are compared on more
+    and other samples than those of the descents.
     """
     phi = np.eye(autoencoder.n_features) if dictionary is None else dictionary
     budget = seconds / 2

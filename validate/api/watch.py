@@ -120,7 +120,10 @@ def _given_known_model(best: Any, law: Features, n: int, m: int) -> KnownModels:
 
 
 def _draw(data: xr.Dataset, ax: Any) -> Any:
-    """Draw a training log; Matplotlib is imported here."""
+    """Draw the loss in a training log's dataset over its steps, and return the axes.
+
+    They are `ax`, or new ones if it is None.
+    """
     from .pictures import axes, draw_training
 
     return draw_training(data, axes(ax))

@@ -35,7 +35,7 @@ _SECONDS = 4.0  # at most for the losses of the best known model's features
 
 
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw W_out W_in of `ds`, the weights and losses of an audited model (`data_of`)."""
+    """Draw W_out W_in of the dataset `ds`: ``W_out`` (feature, neuron), ``W_in`` (neuron, feature)."""
     draw_interference(ax, ds["W_out"].values, ds["W_in"].values, shrink=0.85)
     ax.set(title="W$_{out}$ W$_{in}$", xlabel="feature", ylabel="output")
     return ax
@@ -44,7 +44,8 @@ def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw encodings and decoders in the plane of two hidden neurons, or else features' dimensionalities.
 
-    `ds` has the weights and losses of an audited model (`data_of`).
+    `ds` has ``W_out`` (feature, neuron), ``W_in`` (neuron, feature) and ``dimensionality`` (feature), the
+    share of a hidden dimension that a feature has.
     """
     W_out, W_in = ds["W_out"].values, ds["W_in"].values
     if len(W_in) != 2:
@@ -67,7 +68,8 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw each feature's part of the loss beside that in the best known model, and the lower bound.
 
-    `ds` has the weights and losses of an audited model (`data_of`).
+    A part is importance times squared error. `ds` has over ``feature`` ``importance`` and the squared errors
+    ``per_feature`` and ``best_per_feature``, and the numbers ``loss``, ``best_known`` and ``lower_bound``.
     """
     parts = (ds["importance"] * ds["per_feature"]).values, (ds["importance"] * ds["best_per_feature"]).values
     ax.plot(parts[1], "_", color="#0072B2", markersize=9, markeredgewidth=2,
@@ -90,7 +92,8 @@ def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the loss of an audited model beside bounds and other models' losses on a log axis.
 
-    `ds` has the weights and losses of the audited model (`data_of`).
+    `ds` has them as numbers: ``loss``, ``end_loss`` (of descent), ``best_known``, ``limit`` and ``rug`` (of
+    many features), ``zero_loss``, ``lower_bound``. Those that are 0, infinite or nan are left out.
     """
     losses = {label: float(ds[name]) for name, label in _LOSSES.items()}
     losses = {label: loss for label, loss in losses.items() if 0.0 < loss < np.inf}

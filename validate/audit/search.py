@@ -39,9 +39,10 @@ _STARTS_FEW_TIED = 60
 def _envelope(p: float, ratio: float, models: str) -> "Envelope":
     """Return the least loss of known codes in the limit of many features, as an `Envelope`.
 
-    Features are on with probability p, then uniform on [0, 1], and the loss is per feature. `ratio` is
-    n_hidden / n_features; `models` is "tied", "balanced" or "free". A search alone imports neither the codes
-    nor matplotlib.
+    A code is a block of a few features on neurons of its own; a model has many copies. Features are on with
+    probability p, then uniform on [0, 1], and the loss is per feature. `ratio` is n_hidden / n_features;
+    `models` is "tied", "balanced" (free decoder, features of a code alike) or "free". A search alone imports
+    neither the codes nor matplotlib.
     """
     from ..experiments.codes import known_envelope
 

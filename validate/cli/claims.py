@@ -98,7 +98,10 @@ def claims(options: argparse.Namespace) -> bool:
 
 
 def _stored_rows(options: argparse.Namespace) -> list[Record]:
-    """Return the stored records that the options select."""
+    """Return the stored records of claims with the ids, source and verdict in the command's `options`.
+
+    If one of these is not in the stored verdicts, the claims are judged now.
+    """
     known = stored_verdicts.read()
     selection = {"id": options.id or (), "source": [options.source], "verdict": [options.verdict]}
     if any(set(values) - {None, *(row[key] for row in known.values())} for key, values in selection.items()):
@@ -112,7 +115,11 @@ def _stored_rows(options: argparse.Namespace) -> list[Record]:
 
 
 def _judge_rows(options: argparse.Namespace) -> list[Record]:
-    """Judge the claims that the options select; return their records, stored with --store."""
+    """Judge the claims of the ids and source in `options` by computation; return records.
+
+    A verdict in `options` selects among the records. With --wrong, claims are left out whose stored verdict
+    is right. With --store the records are stored.
+    """
     from datetime import date
 
     from .. import ledger
@@ -169,7 +176,11 @@ def _format_statement(record: Record, evidence: bool) -> str:
 
 
 def _format_finding(record: Record) -> str:
-    """Return a finding's record as a line: whether its limit is kept, its number, how the limit was set."""
+    """Return a finding's record as a line, "[kept] statement, kind: text: value relation limit (facts)".
+
+    The statement is the tested one, such as "printed". The first word is "broken" if the limit is not kept;
+    facts are the origin of the data, how the limit was set, false-alarm rate and resolution.
+    """
     value, limit = float(record["value"]), float(record["limit"])
     is_refuted = record["about"] == "printed" and not record["passed"]
     alarm, resolution = record["alarm_rate"], record["resolution"]

@@ -169,8 +169,8 @@ def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
 def autoencoder_readings(arrays: Mapping[str, Any]) -> Iterator[tuple[str, list[Model]]]:
     """Yield (title, [model]) of each autoencoder that arrays with SAELens' names may be.
 
-    The readings differ in whether b_dec is subtracted from the input, and whether scales and thresholds
-    count.
+    They differ in whether b_dec is subtracted from the input, whether the stored factors multiply the
+    latents, and whether latents are ReLUs although there are thresholds.
     """
     alone = {name: array for name, array in arrays.items() if name in _KNOWN}
     if not (is_autoencoder(alone) and {*NEEDED} <= {*alone}):

@@ -197,8 +197,8 @@ def _options(where: str, settings: Any, defaults: Mapping[str, Any]) -> dict[str
 def _parts_of_settings(config: Any, arrays: Mapping[str, Any], roots: tuple[Node, ...] | None) -> _Parts:
     """Return probabilities, magnitudes, correlation and hierarchy that a configuration, `config`, makes.
 
-    `arrays` ("firing_probabilities", "correlation_factor") and `roots`, the trees of the hierarchy, were
-    saved with it, if any; others are drawn from its seed.
+    `arrays` ("firing_probabilities", "correlation_factor") and `roots`, the trees of the hierarchy (of
+    features, each on only if its parent is), were saved with it, if any; others are drawn from its seed.
     """
     settings = _options("the model", config, _MODEL)
     n = integer("config['num_features']", settings["num_features"], 1)
@@ -227,7 +227,12 @@ def _parts_of_settings(config: Any, arrays: Mapping[str, Any], roots: tuple[Node
 
 
 def _roots_of(hierarchy: Any, levels: int = _MOST_LEVELS) -> tuple[Node, ...]:
-    """Return the trees of a saved hierarchy of features, `hierarchy`, of at most `levels` levels."""
+    """Return the trees of a saved hierarchy: nodes are features, on only if the nearest one above is.
+
+    `hierarchy` is a list of root nodes, or a mapping with them at "roots". A node is a mapping with
+    "feature_index" (None if it only holds children), and its "children", a list of nodes. Other forms, or
+    more than `levels` levels, raise a ValueError.
+    """
     nodes = hierarchy.get("roots") if levels == _MOST_LEVELS and isinstance(hierarchy, Mapping) else hierarchy
     if not isinstance(nodes, Sequence) or (nodes and not levels):
         rule = f"a hierarchy of lists of nodes, {_MOST_LEVELS} levels at most"
@@ -303,7 +308,8 @@ def _firing_probabilities(setting: Any, n: int, seed: Any) -> FloatArray:
 def _magnitudes(where: str, setting: Any, n: int, seed: Any, offset: int) -> FloatArray:
     """Return the means or standard deviations (`where` tells which) of the features' values, shape (n,).
 
-    `setting` is a number for all or a generator; `offset` is what SAELens adds to the seed.
+    `setting` is a number for all, or a mapping with the name of a generator, such as "folded_normal", and its
+    numbers. Random ones are drawn with the configuration's `seed` plus `offset`, as SAELens does.
     """
     if not isinstance(setting, Mapping):
         return np.full(n, number(f"config['{where}']", setting))
@@ -342,8 +348,9 @@ def _correlation_factor(n: int, options: Mapping[str, Any], seed: Any) -> FloatA
 def _generated_roots(n: int, options: Mapping[str, Any], seed: Any) -> tuple[Node, ...]:
     """Return the trees of n features that SAELens builds by `options`, the settings of its hierarchy.
 
-    They grow level by level, and features are numbered in this order. Numbers of children, and which parents
-    have exclusive ones, are drawn from the configuration's `seed`.
+    A node is a feature, on only if its parent is. Trees grow level by level, and features are numbered in
+    this order. Numbers of children, and which parents have exclusive ones (at most one of them on), are drawn
+    from the configuration's `seed`.
     """
 
     def whole(key: str, low: int) -> int:

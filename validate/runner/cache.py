@@ -111,7 +111,10 @@ class ResultCache:
 
     @as_annotated
     def load_pieces(self, name: str) -> list[xr.Dataset]:
-        """Return the datasets of the pieces of the run `name`; missing pieces are run first."""
+        """Return the datasets of the pieces of the run `name`, the parts that are computed separately.
+
+        Missing pieces are run first; a run that the stored datasets have is a single piece.
+        """
         if self._is_stored(name):
             return [read.read(registry.find_run(name).dataset, run=name)]
         pieces = [self._read_piece(name, k) for k in range(len(self.piece_settings(name)))]
@@ -159,16 +162,26 @@ class ResultCache:
         return [code_digest(), name, self.profile, self.seed, *digests]
 
     def _paths(self, name: str, piece: int) -> tuple[Path, Path]:
-        """Return (path of the dataset, path of the note on it) of piece number `piece` of the run `name`."""
+        """Return (path of the dataset, path of its note) of piece number `piece` of the run `name`.
+
+        A piece is a part of the run that is computed by itself; its note is JSON with the dataset's checksum.
+        """
         path = self.folder / PIECES_FOLDER / f"{name.replace('.', '-')}-{piece}.nc"
         return path, path.with_suffix(".json")
 
     def _piece_key(self, name: str, piece: int) -> list[Any]:
-        """Return the values on which a piece of the run `name` depends: code, seed and settings."""
+        """Return the values on which a piece of the run `name` depends: code, name, seed, and its settings.
+
+        A piece is a part of the run that is computed by itself, `piece` its number.
+        """
         return [code_digest(), name, self.seed, self.piece_settings(name)[piece]]
 
     def _read_piece(self, name: str, piece: int) -> xr.Dataset | None:
-        """Return the dataset of a piece of the run `name`; None if missing, damaged or of another key."""
+        """Return the stored dataset of a piece, a part of the run `name`; None if there is no valid one.
+
+        It is valid if undamaged and made by the same code with the same seed and settings. `piece` is its
+        number.
+        """
         path, note = self._paths(name, piece)
         if note.exists() or path.exists():
             checksum = _read_note(note, self._piece_key(name, piece), required=path.exists())
@@ -277,8 +290,8 @@ def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
 
 
 def _run_piece(results: ResultCache, name: str, piece: int) -> None:
-    """Run a piece of the run `name` and return nothing: the main process reads its data from the folder.
+    """Run piece number `piece` of the run `name`, a part that is computed by itself; return nothing.
 
-    The folder is that of `results`.
+    The main process reads its data from the folder of `results`.
     """
     results.run_piece(name, piece)

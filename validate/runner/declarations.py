@@ -133,8 +133,8 @@ class Run:
     ) -> "Run":
         """Return the declaration of a run stored in `dataset`, one that takes too long for a report.
 
-        `purpose` is a line on its purpose, `seconds` its expected time. Both profiles call `function` with
-        these `settings`; `options` are other fields of `Run`.
+        `purpose` is a line on its purpose, `seconds` its expected time. Both profiles, "quick" and "full",
+        call `function` with these `settings`; `options` are other fields of `Run`.
         """
         if not isinstance(dataset, str):
             raise ValueError(f"`dataset` must be text; got {short_repr(dataset)}.")

@@ -361,7 +361,10 @@ class ProgressClock:
         return time.perf_counter() - self._start
 
     def seconds_left(self) -> float | None:
-        """Return the expected seconds left, scaled by the time of finished tasks; None at the beginning."""
+        """Return the expected seconds left; None until a tenth of the expected work is finished.
+
+        They are the seconds so far times the expected time of unfinished tasks over that of finished ones.
+        """
         unfinished = sum(self._unfinished.values())
         finished = self._total - unfinished
         return None if finished < 0.1 * self._total or not finished else self.elapsed * unfinished / finished

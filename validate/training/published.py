@@ -171,6 +171,7 @@ def _train_until_stopped(
 def _stop_by_text(losses: Sequence[float]) -> int:
     """Return the number of batches after which the rule of Cowsik et al. (2024), §2, ends training, or 0.
 
+    It ends once the mean loss of 100 batches is not below that of the 100 before; 0 stands for never.
     `losses` are those of the batches.
     """
     means = np.reshape(losses[: len(losses) // BLOCK * BLOCK], (-1, BLOCK)).mean(axis=1)

@@ -18,9 +18,11 @@ VECTORS = ("diagonal", "bias")
 
 
 def numbers_at_end(model: ModelState, end: str, loss: tuple[float, float]) -> dict[str, Any]:
-    """Return loss, its error, M's diagonal, bias and weight statistics of a model at an end, by name.
+    """Return by name the numbers of a model at an end: loss, its error, weights' statistics and two arrays.
 
-    `end` is "stopping rule" or "converged". `loss` is (loss, error), as `engine.evaluate` returns it.
+    These are "diagonal", of M = W_out W_in, and "bias" (n_features,); the others are "loss", "loss_se" and
+    those of `weight_statistics`, such as means and standard deviations of M and b. `end` is "stopping rule"
+    or "converged". `loss` is (loss, error), as `engine.evaluate` returns it.
     """
     decoder, encoder, bias = engine.unpack_parameters(model, model.ends[end])
     M = decoder @ encoder

@@ -327,7 +327,7 @@ def _new_models(
 
 
 def _check_cuda_graph(cuda_graph: bool, device: str, law: npt.ArrayLike | Features) -> None:
-    """Raise ValueError if `cuda_graph` is set for a `device` that is not "cuda", or a law with `exactly`."""
+    """Raise ValueError if `cuda_graph` is set for a `device` other than "cuda", or a law of exactly k on."""
     can_capture = device == "cuda" and getattr(law, "exactly", None) is None
     if validation.flag("cuda_graph", cuda_graph) and not can_capture:
         what = "a law with `exactly`" if device == "cuda" else "the device 'cpu'"

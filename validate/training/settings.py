@@ -84,7 +84,11 @@ class TrainingSettings:
         return {name: value for name, value in asdict(self).items() if optional.get(name, True)}
 
     def rates_of(self, model: ModelState) -> np.ndarray:
-        """Return the learning rates (100,) of a model's next block in its current phase."""
+        """Return the learning rates (100,) of the next 100 batches of a model.
+
+        The rate is constant until the stopping rule ends its phase, if the schedule has one; then rates rise
+        and fall over the converging phase.
+        """
         if STOPPING_RULE in self.ends and STOPPING_RULE not in model.status:
             return np.full(BLOCK, self.learning_rate)
         first = model.step - model.end_steps.get(STOPPING_RULE, 0)

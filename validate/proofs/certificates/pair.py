@@ -112,11 +112,13 @@ def pair_certificate(
 def _side(problem: Problem, both: Fraction) -> tuple[Any, ...]:
     """Return what a certificate states and proves for one probability `both` that both features are on.
 
-    In order: the better kind, "turned" or "along"; a lower bound of the objective for pairs of the other
-    kind; the objective of a pair of the better kind, rounded up; of this pair the tangents of half its
-    atoms' angles, W and b of its encoder; the tree of boxes that proves the bound, as text. `problem` has the
-    two features, the probabilities of their patterns and the l1 penalty. Raise `Rejected` if nothing
-    is proved.
+    In order: the kind of the better pair of latents, "turned" (both atoms far from both features' directions)
+    or "along"; a lower bound of the objective for pairs of the other kind; the objective of a pair of the
+    better kind, rounded up; of this pair the tangents of half its atoms' angles, W and b of its encoder; and
+    as text the tree of boxes (of pairs of angles) that proves the bound, "1" for a box that is cut in four,
+    "0" for one that is not. The objective is the expected squared error with the l1 penalty. `problem` has
+    the two features, the probabilities of their patterns and the penalty. Raise `Rejected` if nothing is
+    proved.
     """
     (first, _), (second, _), _ = problem.patterns
     settings: dict[str, Any] = {

@@ -52,10 +52,10 @@ def pentagon_certificate(*, path: str | Path) -> float:
 
 
 def _slope(u: float, c: float) -> float:
-    """Return a positive multiple of -dT/du, for c the cosine of the pentagon's angle.
+    """Return a positive multiple of -dT/du, for c the cosine of the angle 2 pi/5 between neighbours.
 
-    T(u, f), defined at the head of ``check_pentagon.py``, is the loss of two neighbours at the angle f with
-    biases -(1 - u) times their squared length, at the best length.
+    T is the loss of two neighbours at an angle with biases -(1 - u) times their squared length, at the best
+    length: T = 1/3 - u^4 (3 - u)^2 / (12 D), D = u^3 + 2 v^3 / c, v = c - 1 + u > 0.
     """
     v = c - 1 + u
     return (12 - 6 * u) * (c * u**3 + 2 * v**3) - u * (3 - u) * (3 * c * u**2 + 6 * v**2)
@@ -71,8 +71,8 @@ def _box_tree(box: tuple[Fraction, ...], A: float, B: float, along_angle: bool =
 
     `box` is (u0, u1, f0, f1), in which u, 1 plus bias over squared length, and the angle f lie. It is halved,
     in f first if `along_angle`, until it is small inside `REGION`, that around the pentagon, or outside and
-    T(u, f) + B f > A holds on it; the head of ``check_pentagon.py`` defines T and its tangent A - B f at the
-    pentagon.
+    T(u, f) + B f > A holds on it. T is the loss of two neighbours at the angle f, at the best squared length,
+    and A - B f its tangent in f at the pentagon (f = 2 pi/5).
     """
     u0, u1, f0, f1 = box
     if REGION[0] <= u0 and u1 <= REGION[1] and REGION[2] <= f0 and f1 <= REGION[3]:

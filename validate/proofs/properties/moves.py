@@ -58,7 +58,11 @@ def _movable_slots(at: Example) -> list[_Slot]:
 
 
 def _replace_arrays(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
-    """Return the example `at` with other `arrays`, by (argument's name, its attribute such as "W" or "")."""
+    """Return the example `at` with other `arrays`, by (argument's name, its attribute such as "W" or "").
+
+    An example has (value, its range or None) of each argument of an inequality, by name; "" is the value
+    itself.
+    """
     new = dict(at)
     for argument, (value, limits) in at.items():
         parts = {field: array for (name, field), array in arrays.items() if name == argument}
@@ -96,7 +100,11 @@ def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def move_numbers(at: Example, x: FloatArray) -> Example:
-    """Return the example `at` with movable numbers `x`, in the order and form of `coordinates`."""
+    """Return the example `at` with the movable numbers x, flat, as `coordinates` returns them.
+
+    An example has (value, its range or None) of each argument of an inequality, by name. Movable are those
+    numbers that a search may change; where a range spans decades, x has their logarithms.
+    """
     arrays, used = {}, 0
     for slot in _movable_slots(at):
         size = 1 if slot.is_common else slot.array.size
@@ -162,7 +170,10 @@ def _round_numbers(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
 
 
 def _remove_entries(at: Example) -> Iterator[Example]:
-    """Yield variants of `at` with fewer features and neurons, smaller integers, simpler laws and models."""
+    """Yield variants of `at` with fewer features and neurons, smaller integers, simpler laws and models.
+
+    `at` is an example: (value, its range or None) of each argument of an inequality, by name.
+    """
     n = max((_n_features(value) for value, _ in at.values()), default=0)
     free = {name: array for name, array in at.items() if _n_features(array[0]) == n and array[1] is not None}
     if all(limits.n_features[0] < n for _, limits in free.values() if limits):

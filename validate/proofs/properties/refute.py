@@ -196,6 +196,7 @@ def _strategy(name: str, spec: Any) -> Any:
 def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
     """Return how to draw each argument of an inequality: a Hypothesis strategy, or a function of others.
 
+    `drawn` has for each argument its strategy, range (low, high), constant, or function of other arguments.
     Functions come last, as they are called with arguments that are drawn; a ValueError names one that needs
     an argument not drawn before it.
     """
@@ -213,8 +214,9 @@ def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
 def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> list[tuple[float, Example]]:
     """Return (slack, example) of at most `examples` random examples; an error of the inequality is raised.
 
-    `slack` evaluates the inequality at an example; `drawn` has for each argument its strategy, range,
-    constant or function of earlier arguments, as for `refute`; `seed` is that of Hypothesis.
+    An example has (value, its range or None) of each argument by name. `slack` evaluates there the
+    inequality, which fails where it is negative. `drawn` has for each argument its strategy, range, constant
+    or function of earlier arguments; `seed` is that of Hypothesis.
     """
     hypothesis = strategies.hypothesis()
     draws: list[tuple[float, Example]] = []
@@ -268,9 +270,10 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
 def _order_starts(examples: list[tuple[float, Example]], rng: np.random.Generator) -> list[Example]:
     """Return the examples of finite slack in the order in which descents start from them.
 
-    `examples` are (slack, example). Two sequences alternate: the worst example of each size, the worst of
-    all first; and random examples, one of each size in turn. The worst examples alone would not do: they are
-    similar, and an inequality is often tight at corners, where descents stall.
+    `examples` are (slack, example): arguments of an inequality, which fails where its slack is negative. Two
+    sequences alternate: the example of least slack of each size, the least of all first; and random examples,
+    one of each size in turn. The worst examples alone would not do: they are similar, and an inequality is
+    often tight at corners, where descents stall.
     """
     by_size: dict[Any, list[int]] = {}
     for k in sorted(range(len(examples)), key=lambda k: examples[k][0]):
@@ -287,7 +290,8 @@ def _order_starts(examples: list[tuple[float, Example]], rng: np.random.Generato
 def _descend_slack(slack: _Slack, start: Example) -> bool:
     """Descend on an inequality's slack from `start`; return False if none of its numbers can be moved.
 
-    The slack records its least value.
+    The slack is negative where the inequality fails. `start` is an example of its arguments; the least slack
+    and its example are recorded in the attributes `least` and `at` of `slack`.
     """
     x, low, high = coordinates(start)
     if not x.size:
@@ -311,9 +315,10 @@ def _descend_slack(slack: _Slack, start: Example) -> bool:
 
 
 def _simplify(slack: _Slack, tolerance: float) -> None:
-    """Replace the slack's counterexample by a simpler one, if some thousand changes find one.
+    """Replace the slack's counterexample, in its attribute `at`, by a simpler one, if some changes find one.
 
-    A counterexample has a slack below minus the `tolerance`.
+    The slack of an inequality is negative where it fails; a counterexample has one below minus the
+    `tolerance`. Some thousand changes are tried.
     """
     last, at, least = slack.count + _SIMPLIFY, slack.at, slack.least
     improved = True

@@ -118,7 +118,10 @@ def temporary_storage() -> Iterator[None]:
 
 
 def range_of(strategy: Any) -> Range | None:
-    """Return the range within which a search may move a strategy's values; None for foreign strategies."""
+    """Return the range within which a search may move a strategy's values, or None.
+
+    None is for strategies that this module did not make, such as Hypothesis' own.
+    """
     try:
         return _RANGES.get(strategy)
     except TypeError:  # no weak references to it
@@ -126,7 +129,7 @@ def range_of(strategy: Any) -> Range | None:
 
 
 def _with_range(strategy: Any, limits: Range) -> Any:
-    """Register `limits` as the range of a strategy for `range_of`, and return the strategy."""
+    """Return a strategy after storing `limits`, the range within which a search may move its values."""
     _RANGES[strategy] = limits
     return strategy
 
