@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from superposition.theory.features import Features
+from superposition.theory.model import Model
 
 
 def patterns(law: Features, number: Callable[[float], Any] = float) -> list[tuple[tuple[int, ...], Any]]:
@@ -45,3 +46,13 @@ def spread_simplex(n: int, m: int) -> np.ndarray:
     corners = (np.eye(n) - 1 / n) / np.sqrt(1 - 1 / n)
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(m, m)))[0]
     return np.hstack([corners, np.zeros((n, m - n))]) @ turn
+
+
+def autoencoder(rng: np.random.Generator, d: int, latents: int, hidden: str = "jumprelu") -> Model:
+    """Return a random autoencoder of activations in d dimensions."""
+    thresholds = 0.3 * np.abs(rng.normal(size=latents)) if hidden == "jumprelu" else None
+    return Model(
+        rng.normal(size=(latents, d)), b_in=0.3 * rng.normal(size=latents), hidden=hidden,
+        W_out=rng.normal(size=(d, latents)), b=0.3 * rng.normal(size=d), output="identity",
+        thresholds=thresholds,
+    )  # fmt: skip

@@ -20,18 +20,9 @@ from superposition.theory import sae as theory
 from superposition.theory.features import Features, exclusive, parent_child
 from superposition.theory.model import Model
 
-from ..oracles import patterns
+from ..oracles import autoencoder, patterns
 
 SCALE = (1.0, 1.5, 0.5)
-
-
-def autoencoder(rng, d, latents, hidden="jumprelu"):
-    thresholds = 0.3 * np.abs(rng.normal(size=latents)) if hidden == "jumprelu" else None
-    return Model(
-        rng.normal(size=(latents, d)), b_in=0.3 * rng.normal(size=latents), hidden=hidden,
-        W_out=rng.normal(size=(d, latents)), b=0.3 * rng.normal(size=d), output="identity",
-        thresholds=thresholds,
-    )  # fmt: skip
 
 
 def relu(W_in, W_out=None, b_in=0.0, b=0.0):

@@ -11,20 +11,13 @@ from superposition.solvers.sae import AutoencoderObjective, sampled
 from superposition.theory.features import Features, parent_child
 from superposition.theory.model import Model
 
+from ..oracles import autoencoder
+
 SCALE = (1.0, 1.5, 0.5)
 PAIR = parent_child(0, [1], 0.5, 0.4)
 # Chance that the comparison of a number is a false alarm.
 ALPHA = 1e-6
 BAR = stats.norm.isf(ALPHA / 2)
-
-
-def autoencoder(rng, d, latents, hidden):
-    thresholds = 0.3 * np.abs(rng.normal(size=latents)) if hidden == "jumprelu" else None
-    return Model(
-        rng.normal(size=(latents, d)), b_in=0.3 * rng.normal(size=latents), hidden=hidden,
-        W_out=rng.normal(size=(d, latents)), b=0.3 * rng.normal(size=d), output="identity",
-        thresholds=thresholds,
-    )  # fmt: skip
 
 
 def both(law, d, latents, hidden, samples=200_000, **settings):
