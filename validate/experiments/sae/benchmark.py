@@ -37,7 +37,8 @@ class Published(NamedTuple):
     source: str
 
 
-# Read in November 2026, after the ceilings were stored. Others print their scores in figures alone.
+# Read in November 2026: two before any ceiling was stored, the others when the rows of the stored ones were
+# fixed and these were being computed. Others print their scores in figures alone.
 _POST = "Chanin (2026), LessWrong rbqJoxFZtae9x93mx"
 _GIST = "bigsnarfdude (2026), gist d5e38c5aa45c9c21b76ed45d53c2f3a8 and its retrospective"
 PUBLISHED = (
