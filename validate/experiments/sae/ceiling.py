@@ -14,7 +14,7 @@ from ...runner.declarations import Figure, Run, Topic, TopicContent
 from ..drawing import LEGEND_ABOVE, finish_axes, plot_function
 
 _AXES = {
-    "f1": "F1, mean over features",
+    "f1": "F1, mean over latents",
     "mse": "squared error",
     "explained_variance": "explained variance",
 }
@@ -97,14 +97,17 @@ def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
     `ds` is of `run_reached`.
     """
     validation.choice("what", what, tuple(_AXES))
+    drawn = set()
     for name in ds["decoder"].values.astype(str):
         at = ds.sel(decoder=name)
         encoder, comma, thresholds = name.partition(", ")
         bars = at[f"{what}_error"] if f"{what}_error" in ds else None
-        dash, colour = _DASHES[encoder + " encoder" * bool(comma)], _COLOURS.get(thresholds, "black")
-        ax.errorbar(at["l0"], at[what], bars, fmt=".", linestyle=dash, color=colour, ms=4)
+        label, colour = encoder + " encoder" * bool(comma), _COLOURS.get(thresholds, "black")
+        drawn.add(label)
+        ax.errorbar(at["l0"], at[what], bars, fmt=".", linestyle=_DASHES[label], color=colour, ms=4)
     for label, dash in _DASHES.items():
-        ax.plot([], [], linestyle=dash, color="black", label=label)
+        if label in drawn:
+            ax.plot([], [], linestyle=dash, color="black", label=label)
     for label, colour in _COLOURS.items():
         ax.plot([], [], ".-", color=colour, label=label)
     return finish_axes(ax, LEGEND_ABOVE, xlabel="expected L0", ylabel=_AXES[what])
