@@ -23,7 +23,7 @@ from .pairs import TURNED_ANGLE, binary_pair_law
 _ALONE = {"equal": (0.1, 0.1), "unequal": (0.15, 0.05)}
 _RATIOS = tuple(float(r) for r in np.geomspace(0.1, 10.0, 9))
 _FACTOR = 1.25  # certificates are sought at a boundary times and over this
-_GAPS = (1e-2, 3e-3, 1e-3, 3e-4)  # of the branch and bound, one after the other
+_GAPS = (1e-2, 1e-3, 1e-4, 2e-5)  # of the branch and bound, one after the other
 _MOST_CHANGES = 3
 _ON_FEATURE = 1e-3  # radians from a feature's direction that count as on it
 _DEAD = 1e-9  # activation
