@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -210,7 +210,11 @@ def train(
     law_digest = f"{engine.law_digest(law):016x}" if isinstance(law, Features) else None
     identity = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": law_digest} | settings.as_dict()
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
-    models = _new_models(torch, torch_device, settings, zip(hidden, laws, seeds, strict=True))
+    shared: Any = settings.tied, settings.init, settings.weight_decay, settings.epsilon
+    models = [
+        engine.new_model(torch, torch_device, settings.n_features, *key, *shared)
+        for key in zip(hidden, laws, seeds, strict=True)
+    ]
     began = time.perf_counter()
     if path is not None and path.exists():
         began -= checkpoints.load(torch, path, identity, models)
@@ -313,17 +317,6 @@ def _as_probability(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLi
     law = as_features(p, n_features, "p")
     is_number = law.has_equal_features and law.scale[0] == 1.0 and np.all(law.importance == 1.0)
     return float(law.p[0]) if is_number else law
-
-
-def _new_models(
-    torch: Any, torch_device: Any, settings: TrainingSettings, keys: Iterable[tuple[int, Law, int]]
-) -> list[ModelState]:
-    """Return untrained models on `torch_device`, one for each (n_hidden, law, seed) of `keys`.
-
-    Other fields are those of the `settings`.
-    """
-    shared: Any = settings.tied, settings.init, settings.weight_decay, settings.epsilon
-    return [engine.new_model(torch, torch_device, settings.n_features, *key, *shared) for key in keys]
 
 
 def _check_cuda_graph(cuda_graph: bool, device: str, law: npt.ArrayLike | Features) -> None:
