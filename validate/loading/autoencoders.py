@@ -17,15 +17,6 @@ from ...theory.validation import FloatArray
 from .arrays import array_of, drop_strays, find_name, summarise_shapes
 from .settings import Settings
 
-__all__ = [
-    "NAME",
-    "autoencoder_by_keys",
-    "autoencoder_readings",
-    "is_autoencoder",
-    "saelens_autoencoder",
-    "saelens_instances",
-]
-
 NAME = "SAELens, sparse autoencoder"
 NEEDED = ("W_enc", "W_dec", "b_enc", "b_dec")
 _SCALES = ("scaling_factor", "finetuning_scaling_factor")
@@ -134,15 +125,13 @@ def _latent_scales(arrays: Mapping[str, Any], settings: Settings, latents: int) 
     `arrays` has SAELens' names, under which fine-tuning stores such factors. Others than 1 raise a ValueError
     if `settings` do not mention them.
     """
-    scale_names = [name for name in _SCALES if name in arrays]
-    scales = (
-        validation.numbers_or_repeat(scale_names[0], arrays[scale_names[0]], latents)
-        if scale_names
-        else np.ones(latents)
-    )
+    name = next((name for name in _SCALES if name in arrays), None)
+    if name is None:
+        return np.ones(latents)
+    scales = validation.numbers_or_repeat(name, arrays[name], latents)
     if np.any(scales != 1.0) and not settings.finetuning_scaling_factor:
         raise ValueError(
-            f"`model` must have its `{scale_names[0]}` folded into W_dec, or finetuning_scaling_factor in "
+            f"`model` must have its `{name}` folded into W_dec, or finetuning_scaling_factor in "
             "its cfg; got entries other than 1."
         )
     return scales

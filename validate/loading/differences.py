@@ -14,8 +14,6 @@ from .parts import StackedModel, apply_activation, magnitude, preactivation, tim
 from .parts import outputs as outputs_of
 from .readings import Reading
 
-__all__ = ["describe_difference"]
-
 Function = Callable[[FloatArray], FloatArray]
 
 # Models whose variants are tried, and those of them with variants that depend on the whole batch.
@@ -178,9 +176,8 @@ def describe_difference(readings: Iterable[Reading], answers: Answers, names: It
     if any("gate" in name or "r_mag" in name for name in names):
         return "is gated"
     closest, least_error, compared, begin = "", np.inf, 0, perf_counter()
-    for reading in islice(
-        (candidate for candidate in readings if candidate.parts.hidden != "jumprelu"), _BASES
-    ):
+    bases = (reading for reading in readings if reading.parts.hidden != "jumprelu")
+    for reading in islice(bases, _BASES):
         if perf_counter() - begin > _SECONDS:
             break
         model = reading.parts

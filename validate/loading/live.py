@@ -19,8 +19,6 @@ from .settings import Settings
 from .slopes import product_readings
 from .toy import layout_by_keys
 
-__all__ = ["Hints", "arrays_of_live", "is_live", "load_live"]
-
 # How deep arrays are looked for in the attributes of objects that are no modules of PyTorch.
 _DEPTH = 3
 _KINDS = "g(W_out f(W_in x + b_in) + b) with ReLU, JumpReLU or nothing as f and g"
@@ -80,18 +78,14 @@ def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
     for prefix, part in module.named_modules():
         start = f"{prefix}." if prefix else ""
         for name in list(getattr(part, "parametrizations", {})):
-            state = {
-                key: value
-                for key, value in state.items()
-                if not key.startswith(f"{start}parametrizations.{name}.")
-            }
+            originals = f"{start}parametrizations.{name}."
+            state = {key: value for key, value in state.items() if not key.startswith(originals)}
             state[f"{start}{name}"] = getattr(part, name)
         if buffers:
-            extra = {f"{start}{name}": value for name, value in part.named_buffers(recurse=False)}
-            extra |= {
-                f"{start}{name}": value for name, value in vars(part).items() if hasattr(value, "detach")
-            }
-            state |= {name: value for name, value in extra.items() if name not in state}
+            tensors = dict(part.named_buffers(recurse=False))
+            tensors |= {name: value for name, value in vars(part).items() if hasattr(value, "detach")}
+            for name, tensor in tensors.items():
+                state.setdefault(f"{start}{name}", tensor)
     return dict(as_arrays(state))
 
 
@@ -201,7 +195,7 @@ def _load_by_answers(
         lengths = {length for array in all_arrays.values() for length in np.shape(array)}
         products = [*product_readings(answers, lengths)]
         match = _first_match(answers, products)
-    if not answers.takes_inputs:
+    if not any(answers.outputs_by_form.values()):  # it took no inputs so far
         return None
     if match is None or answers.is_random:
         bases = readings if is_named and readings else chain(products, all_readings(all_arrays))

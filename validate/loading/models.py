@@ -23,16 +23,6 @@ from .settings import as_mapping, is_setting, read_sae_settings, refuse_unsuppor
 from .toy import recognise
 from .tuples import model_of_matrix, model_of_tuple
 
-__all__ = [
-    "LoadedModel",
-    "autoencoder_of",
-    "load",
-    "model_of",
-    "require_identity_target",
-    "state_of",
-    "toy_model",
-]
-
 # Files of a folder: the weights that SAELens writes, its configuration, and endings of others' weights.
 _WEIGHTS = "sae_weights.safetensors"
 _CONFIGURATIONS = ("cfg.json", "config.json")
@@ -79,11 +69,9 @@ def state_of(model: Any) -> Mapping[Any, Any]:
         state = model.state_dict() if hasattr(model, "state_dict") else model
         state = as_arrays(state) if isinstance(state, Mapping) else state
     if not isinstance(state, Mapping):
-        what = (
-            f"{type(model).__name__} of shape {tuple(state.shape)}"
-            if hasattr(state, "shape")
-            else validation.short_repr(state)
-        )
+        what = validation.short_repr(state)
+        if hasattr(state, "shape"):
+            what = f"{type(model).__name__} of shape {tuple(state.shape)}"
         rule = "a torch module, a state dict, a path or `Weights(W_out, W_in, b)`"
         raise ValueError(f"`model` must be {rule}; got {what}.")
     return state
@@ -268,7 +256,11 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
         return saelens_autoencoder(
             named_arrays(x), read_sae_settings(settings_beside(x)), apply_b_dec_to_input
         )
-    model = model_of(x, apply_b_dec_to_input=apply_b_dec_to_input)
+    return require_autoencoder(model_of(x, apply_b_dec_to_input=apply_b_dec_to_input))
+
+
+def require_autoencoder(model: Model) -> Model:
+    """Return the model if it is an autoencoder with hidden ReLUs or JumpReLUs; else ValueError."""
     if model.hidden == "identity" or model.output != "identity":
         raise ValueError(f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {model}.")
     return model

@@ -9,8 +9,6 @@ import numpy as np
 from ...theory.model import Model
 from ...theory.validation import FloatArray
 
-__all__ = ["StackedModel", "apply_activation", "magnitude", "outputs", "preactivation", "times"]
-
 
 @dataclass
 class StackedModel:
@@ -27,14 +25,10 @@ class StackedModel:
     @classmethod
     def of(cls, models: list[Model]) -> "StackedModel":
         """Return models of one size and kind stacked along a new first axis."""
-
-        def stacked(name: str) -> Any:
-            """Return the attribute `name` of all models, stacked; None if they have none."""
-            arrays = [getattr(model, name) for model in models]
-            return None if arrays[0] is None else np.stack(arrays)
-
-        W_in, b_in, W_out, b, thresholds = map(stacked, ("W_in", "b_in", "W_out", "b", "thresholds"))
-        return cls(W_in, b_in, models[0].hidden, W_out, b, models[0].output, thresholds)
+        names = ("W_in", "b_in", "W_out", "b", "thresholds")
+        arrays = {name: [getattr(model, name) for model in models] for name in names}
+        stacks: Any = {name: np.stack(parts) for name, parts in arrays.items() if parts[0] is not None}
+        return cls(**stacks, hidden=models[0].hidden, output=models[0].output)
 
     def instances(self) -> Iterator["StackedModel"]:
         """Yield the models one by one, with arrays without the first axis."""

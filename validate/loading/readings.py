@@ -15,8 +15,6 @@ from .layouts import LAYOUTS, as_axes
 from .networks import network_readings
 from .parts import StackedModel
 
-__all__ = ["Reading", "all_readings", "find_reading", "readings_by_names"]
-
 # Inputs at which readings are compared first: most fail there.
 _FIRST_ROWS = 12
 
@@ -99,16 +97,14 @@ def _readings_by_shape(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
     """
     for matrix_axes, vector_axes in (("fh", "f"), ("ifh", "if")):
         new_axes = (None,) * (3 - len(matrix_axes))  # an axis for the one instance
-        matrices = {
-            name: np.asarray(array[new_axes], float)
-            for name, array in arrays.items()
-            if array.ndim == len(matrix_axes)
-        }
-        vectors = {
-            name: np.asarray(vector[new_axes], float)
-            for name, array in arrays.items()
-            if (vector := as_axes(array, vector_axes)) is not None
-        }
+        matrices, vectors = (
+            {
+                name: np.asarray(shaped[new_axes], float)
+                for name, array in arrays.items()
+                if (shaped := as_axes(array, axes)) is not None
+            }
+            for axes in (matrix_axes, vector_axes)
+        )
         for encoder, W_in in _encoder_choices(matrices):
             for decoder, W_out in _decoder_choices(matrices, encoder, W_in):
                 yield from _readings_of_matrices((encoder, W_in), (decoder, W_out), vectors)
