@@ -117,11 +117,8 @@ def _measured_fields(k: int, model: Weights, law: Features, exact: Loss) -> dict
         "instance": k,
         "n_features": n,
         "n_hidden": m,
-        "W_out": model.W_out,
-        "W_in": model.W_in,
-        "b": model.b,
+        **{name: getattr(model, name) for name in ("W_out", "W_in", "b", "tied")},
         "bias_assumed": not model.b_saved,
-        "tied": model.tied,
         "loss": exact.loss,
         "loss_error": exact.error_estimate,
         "method": exact.method,
@@ -152,16 +149,14 @@ def _descent_fields(
     if has_descent or n <= _GRADIENT_FEATURES:
         fields["gradient_norm"] = gradient_norm(Objective(n, m, known.law, model.tied), model, deadline)
     known.add(loss, "instance", model, k=k)
-    if not has_descent:
-        return fields
-    if deadline.is_over():
-        return fields | {"hit_time_limit": True}
-    ends = descents(model, known.law, steps, loss, rng, deadline)
-    fields |= {"end_loss": ends.end.loss, "hit_time_limit": deadline.is_over()}
-    known.add(ends.end.loss, "descent", Weights(ends.end.W_out, ends.end.W_in, ends.end.b), k=k)
-    if ends.reset is not None:
-        fields["reset_loss"], name = ends.reset.loss, "descent with the biases of dead outputs reset"
-        known.add(ends.reset.loss, name, Weights(ends.reset.W_out, ends.reset.W_in, ends.reset.b), k=k)
+    if not has_descent or deadline.is_over():
+        return fields | {"hit_time_limit": has_descent}
+    end, reset = descents(model, known.law, steps, loss, rng, deadline)
+    fields |= {"end_loss": end.loss, "hit_time_limit": deadline.is_over()}
+    known.add(end.loss, "descent", Weights(end.W_out, end.W_in, end.b), k=k)
+    if reset is not None:
+        fields["reset_loss"], name = reset.loss, "descent with the biases of dead outputs reset"
+        known.add(reset.loss, name, Weights(reset.W_out, reset.W_in, reset.b), k=k)
     return fields
 
 
@@ -214,22 +209,17 @@ def _compare_with_known(fields: dict[str, Any], known: KnownModels) -> ModelAudi
     the bounds and the search.
     """
     assert known.model is not None
+    same = ("searched", "hits", "unseen", "seconds", "rug", "limit", "limit_name")
     model = ModelAudit(
         **fields,
+        **{name: getattr(known, name) for name in same},
         best_known=known.best,
         best_name=_best_name(known, fields["instance"]),
         best_W_out=known.model.W_out,
         best_W_in=known.model.W_in,
         best_b=known.model.b,
-        searched=known.searched,
         planned=max(known.planned, known.searched),
-        hits=known.hits,
-        unseen=known.unseen,
-        seconds=known.seconds,
         lower_bound=known.lower,
-        rug=known.rug,
-        limit=known.limit,
-        limit_name=known.limit_name,
         verdict="not tried",
     )
     return replace(model, verdict=_verdict(model, known))
@@ -349,11 +339,14 @@ def audit(
     seconds = seconds_of(seconds)
     generator = validation.generator("rng", rng)
     name, weights = read(model, layout, keys)
+    laws = list(law) if validation.is_list(law) else [law] * len(weights)
     models = {k: _check_models(k, weights[k]) for k in _chosen_instances(instances, len(weights))}
+    if len(laws) != len(weights):
+        raise ValueError(
+            f"`law` must be one law, or one for each of {len(weights)} instances; got {len(laws)}."
+        )
     measured = {}
-    for (n, m, group_law, tied), models_of_size in _group_by_size(
-        models, _law_of_each(law, len(weights))
-    ).items():
+    for (n, m, group_law, tied), models_of_size in _group_by_size(models, laws).items():
         known = known_limits(n, m, group_law, tied)  # bounds are not part of the seconds
         known.deadline = Deadline(seconds)
         group, losses = with_losses(models_of_size, group_law, known.deadline)
@@ -377,14 +370,6 @@ def _chosen_instances(instances: Any, count: int) -> Sequence[int]:
             f"`instances` must be a list of whole numbers; got {validation.short_repr(instances)}."
         )
     return [validation.integer("instances", k, 0, count - 1) for k in instances]
-
-
-def _law_of_each(law: Any, count: int) -> list[Any]:
-    """Return the laws of `count` instances from one law, or from a sequence with a law for each."""
-    laws = list(law) if validation.is_list(law) else [law] * count
-    if len(laws) != count:
-        raise ValueError(f"`law` must be one law, or one for each of {count} instances; got {len(laws)}.")
-    return laws
 
 
 def _group_by_size(

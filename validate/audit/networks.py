@@ -9,13 +9,7 @@ import numpy as np
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss.exact import model_loss
-from ...solvers.loss.network.assemble import (
-    RESIDUAL,
-    TARGETS,
-    importance_of,
-    parse_target,
-    without_residual_path,
-)
+from ...solvers.loss.network import assemble
 from ...solvers.loss.network.neuron_means import NeuronContext
 from ...solvers.loss.network.relu_output import covers
 from ...solvers.loss.network.time_limit import OutOfTime
@@ -28,8 +22,6 @@ from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
-
-__all__ = ["GROUP_SECONDS", "NetworkAudit", "audit_network", "audit_networks", "naive_loss", "sampled_loss"]
 
 # Samples in a block; blocks at least, unless the seconds are over, and at most, until an error is small.
 _BLOCK, _LEAST, _BLOCKS, _SMALL = 10_000, 40, 400, 1e-3
@@ -131,11 +123,8 @@ class NetworkAudit:
         if self.closer:
             return f"Check the target: its outputs are closer to {self.closer!r} {basis}."
         if self.beats_naive is None:
-            why = (
-                "no naive solution is known"
-                if np.isnan(self.naive)
-                else "it is as good as the naive solution"
-            )
+            is_known = not np.isnan(self.naive)
+            why = "it is as good as the naive solution" if is_known else "no naive solution is known"
             return f"Not decided: {why} {basis}."
         unit, of_what = (self.naive, "") if self.naive else (self.zero_loss, " of the loss of the means")
         gap = f"{100.0 * abs(self.loss - self.naive) / unit:.3g} %{of_what}"
@@ -215,7 +204,7 @@ def naive_loss(
     if not law.independent:
         raise ValueError("`law` must be of independent features; got groups or `exactly`.")
     outputs = law.n_features if n_outputs is None else validation.integer("n_outputs", n_outputs, 1)
-    A, name, B = parse_target(target, outputs, law.n_features)
+    A, name, B = assemble.parse_target(target, outputs, law.n_features)
     context, mean = NeuronContext.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
     importance = law.importance if outputs == law.n_features else np.full(outputs, law.importance[0])
     A, B = (np.zeros(A.shape) if matrix is None else matrix * law.scale for matrix in (A, B))
@@ -287,15 +276,15 @@ def audit_network(
     tol, seconds = validation.number("tol", tol, 0.0, 1.0, brackets="()"), seconds_of(seconds)
     deadline = Deadline(seconds)
     features = as_features(law, model.n_features)
-    A, name, B = parse_target(target, model.n_outputs, model.n_features)
+    A, name, B = assemble.parse_target(target, model.n_outputs, model.n_features)
     closer = _closer_target(model, features, target)
-    with_residual, (model, B) = model, without_residual_path(model, B)
+    with_residual, (model, B) = model, assemble.without_residual_path(model, B)
     goal = (A, name) if B is None else (A, name, B)
     zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
     nothing = model_loss(zero, features, Accuracy(), True, target=goal)
     assert nothing.gradient is not None
     means = -0.5 * model.n_outputs * nothing.gradient["b"]  # importance times the targets' means
-    importance = importance_of(Law(features), model.n_outputs)
+    importance = assemble.importance_of(Law(features), model.n_outputs)
     of_mean = np.divide(means**2, importance, out=np.zeros_like(means), where=importance > 0.0)
     naive, naive_features = np.nan, 0
     if features.independent:
@@ -410,8 +399,8 @@ def _closer_target(model: Model, law: Features, target: Any) -> str:
         return ""
     x = law.sample(_LOOK, np.random.default_rng(0))
     y, squares = model(x), {}
-    for name in (*TARGETS, RESIDUAL):
-        wanted = _target_matrix(x, *parse_target(name, model.n_outputs, model.n_features))
+    for name in (*assemble.TARGETS, assemble.RESIDUAL):
+        wanted = _target_matrix(x, *assemble.parse_target(name, model.n_outputs, model.n_features))
         squares[name] = (wanted - y) ** 2 @ law.importance / model.n_outputs
     best = min(squares, key=lambda name: float(squares[name].mean()))
     excess = squares[target] - squares[best]
@@ -476,7 +465,7 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
     f, B); with A None they are f(x).
     """
     rng = np.random.default_rng(0)
-    importance = importance_of(Law(law), model.n_outputs)
+    importance = assemble.importance_of(Law(law), model.n_outputs)
 
     def errors(x: FloatArray) -> FloatArray:
         """Return the squared errors of the outputs for inputs x."""
@@ -490,10 +479,8 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
         none_on = float(np.prod(1.0 - law.p)) if law.independent else 0.0
         share, least = 1.0 - none_on, 1
         at_zero = errors(np.zeros((1, law.n_features)))[0]
-        base, off = (
-            none_on * np.r_[at_zero, importance @ at_zero / model.n_outputs],
-            np.zeros(at_zero.size + 1),
-        )
+        base = none_on * np.r_[at_zero, importance @ at_zero / model.n_outputs]
+        off = np.zeros(base.size)
     sums, count, mean, spread = np.zeros((2, model.n_outputs + 1)), 0, base, off
     block = max(min(_BLOCK, _NUMBERS // max(law.n_features, model.n_outputs)), 16)
     for done in range(_BLOCKS if share > 0.0 else 0):
@@ -518,5 +505,7 @@ def sampled_loss(model: Model, law: Features, target: Any = None, *, seconds: fl
     the error is small. Each call takes the same samples. `target` is what the outputs are to be, a name such
     as "relu" or arrays, as for `solvers.loss.evaluator`; None is the features.
     """
-    goal = (None, "identity") if target is None else parse_target(target, model.n_outputs, model.n_features)
+    goal: tuple[Any, ...] = None, "identity"
+    if target is not None:
+        goal = assemble.parse_target(target, model.n_outputs, model.n_features)
     return _sampled_loss(model, law, goal, Deadline(seconds))
