@@ -1,7 +1,7 @@
 """All predictions of theory for a law and a width, each number with its kind."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -178,11 +178,11 @@ def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[Predict
         return {}
     root = np.sqrt(law.importance)
     values = np.linalg.eigvalsh(law.covariance() * np.outer(root, root))
-    left = {m: float(np.maximum(values[: n - m], 0.0).sum() / n) for m in widths}
-    return {
-        m: [PredictedLoss("best affine model, no ReLU", ATTAINED, loss, "principal components")]
-        for m, loss in left.items()
-    }
+    rows = {}
+    for m in widths:
+        loss = float(np.maximum(values[: n - m], 0.0).sum() / n)
+        rows[m] = [PredictedLoss("best affine model, no ReLU", ATTAINED, loss, "principal components")]
+    return rows
 
 
 def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[PredictedLoss]]:
@@ -265,14 +265,11 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
     for name, ds in runs.items():
         n = int(ds["n_features"])
         has_p = np.abs(ds["p"].values / p - 1.0) <= _NEAR
+        all_losses = mask_broken_phases(ds)["loss"].isel(end=-1)
         for k, ratio in enumerate(ratios):
             mine = has_p & (np.abs(ds["n_hidden"].values / (n * ratio) - 1.0) <= 5.0 * _NEAR)
-            if mine.any() and n > best[k][0]:
-                losses = (
-                    mask_broken_phases(ds)["loss"].isel(end=-1, model=np.flatnonzero(mine)).dropna("model")
-                )
-                if not losses.size:
-                    continue
+            losses = all_losses.isel(model=np.flatnonzero(mine)).dropna("model")
+            if losses.size and n > best[k][0]:
                 note = f"{n} features, mean of {losses.size} seeds, {name}"
                 best[k] = n, [PredictedLoss("trained models", MEASURED, float(losses.mean()), note)]
     return [rows for _, rows in best]
@@ -291,12 +288,11 @@ def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
     rows = [PredictedLoss("priority codes, free decoder", CODE, loss, note)]
     if not law.independent or has_equal_features(law):
         return rows
-    limits: tuple[tuple[str, Callable[[Features, int], Any], str], ...] = (
-        ("best split of the neurons, free decoder", splits.allocate, "many features on; normal interference"),
-        ("encodings of random directions, tied", splits.mean_field, "few features on; mean field"),
-    )
-    for what, solve, note in limits:
-        rows.append(PredictedLoss(what, LIMIT, float(solve(law, m).loss), note))
+    split, random = float(splits.allocate(law, m).loss), float(splits.mean_field(law, m).loss)
+    note = "many features on; normal interference"
+    rows.append(PredictedLoss("best split of the neurons, free decoder", LIMIT, split, note))
+    note = "few features on; mean field"
+    rows.append(PredictedLoss("encodings of random directions, tied", LIMIT, random, note))
     return rows
 
 
