@@ -136,8 +136,6 @@ class Run:
         `purpose` is a line on its purpose, `seconds` its expected time. Both profiles, "quick" and "full",
         call `function` with these `settings`; `options` are other fields of `Run`.
         """
-        if not isinstance(dataset, str):
-            raise ValueError(f"`dataset` must be text; got {short_repr(dataset)}.")
         settings = settings or {}
         return cls(function, settings, settings, dataset=dataset, purpose=purpose, seconds=seconds, **options)
 
