@@ -13,9 +13,8 @@ from ...solvers import unequal as splits
 from ...solvers.codes import Block
 from ...solvers.minimise import lower_bound
 from ...theory import unequal as theory
-from ...theory import validation
 from ...theory.features import Features
-from ...theory.validation import count_noun
+from ...theory.validation import choice, count_noun, from_sparsity, short_repr, whole_numbers
 from ..audit.search import best_known
 from ..experiments.codes import known_blocks, known_envelope
 from ..experiments.rug.models import mask_broken_phases
@@ -113,12 +112,12 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     if not isinstance(law, Features):
         names = ", ".join(PREDICTIONS)
         rule = f"a Features, or the name of a phenomenon ({names})"
-        raise ValueError(f"`law` must be {rule}; got {validation.short_repr(law)}.")
+        raise ValueError(f"`law` must be {rule}; got {short_repr(law)}.")
     if settings:
         raise ValueError(f"`{next(iter(settings))}` must be a parameter of a phenomenon; got it with a law.")
     if n_hidden is None:
         raise ValueError("`n_hidden` must be given with a law; got None.")
-    widths = [int(m) for m in validation.whole_numbers("n_hidden", n_hidden, 1).ravel()]
+    widths = [int(m) for m in whole_numbers("n_hidden", n_hidden, 1).ravel()]
     if not widths:
         raise ValueError("`n_hidden` must not be empty; got no width.")
     narrow = [m for m in dict.fromkeys(widths) if m < law.n_features]
@@ -317,13 +316,13 @@ _POINTS = 5
 
 def _phenomenon_answer(name: str, settings: dict[str, Any]) -> Answer:
     """Return the answer of `predict` for the phenomenon `name`, at `settings` of its parameters."""
-    prediction = PREDICTIONS[validation.choice("law", name, tuple(PREDICTIONS))]
+    prediction = PREDICTIONS[choice("law", name, tuple(PREDICTIONS))]
     if "sparsity" in settings and any(parameter.name == "p" for parameter in prediction.parameters):
         if "p" in settings:
-            got = f"{validation.short_repr(settings['p'])} and {validation.short_repr(settings['sparsity'])}"
+            got = f"{short_repr(settings['p'])} and {short_repr(settings['sparsity'])}"
             raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
         settings = dict(settings)
-        settings["p"] = validation.from_sparsity("sparsity", settings.pop("sparsity"))
+        settings["p"] = from_sparsity("sparsity", settings.pop("sparsity"))
     columns = predict_phenomenon(name, **settings)
     data = xr.Dataset({key: ("point", np.asarray(values)) for key, values in columns.items()})
     lines = [prediction.title]

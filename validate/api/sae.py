@@ -123,9 +123,8 @@ def sae(
     if l1 is not None or l0 is not None:
         if target is not None:
             raise ValueError(f"`target` must be None with `l1` or `l0`; got {short_repr(target)}.")
-        verdict = _verdict(
-            autoencoder, law, dictionary, l1 or 0.0, l0 or 0.0, number("seconds", seconds, 0.0)
-        )
+        seconds = number("seconds", seconds, 0.0)
+        verdict = _verdict(autoencoder, law, dictionary, l1 or 0.0, l0 or 0.0, seconds)
         size = f"{verdict['objective']:.6g}" + f" ± {verdict['objective_error']:.1g}" * verdict["is_sampled"]
         lines += (f"objective              {size}", f"{verdict['verdict']}. {verdict['advice']}")
     data = xr.Dataset(

@@ -173,9 +173,8 @@ def _verdict(model: ModelAudit, known: KnownModels) -> str:
             return "saddle"
         small = model.end_loss > (1.0 - SMALL_FALL) * model.loss and not model.hit_time_limit
         return "stuck" if small and model.end_loss > known.best * (1.0 + SAME) + rounding else "unfinished"
-    if model.loss <= model.lower_bound + rounding + SAME * model.zero_loss * (
-        model.n_hidden >= model.n_features
-    ):
+    slack = SAME * model.zero_loss * (model.n_hidden >= model.n_features)
+    if model.loss <= model.lower_bound + rounding + slack:
         return "proved best"
     if model.hit_time_limit:
         return "not tried"

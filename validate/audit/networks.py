@@ -15,13 +15,12 @@ from ...solvers.loss.network.relu_output import covers
 from ...solvers.loss.network.time_limit import OutOfTime
 from ...solvers.loss.problem import Accuracy, Law
 from ...solvers.loss.result import SAMPLES, Loss
-from ...theory import validation
 from ...theory.annotations import as_annotated
 from ...theory.computation import loss_lower_bound
 from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.results import frozen, result
-from ...theory.validation import FloatArray
+from ...theory.validation import FloatArray, integer, number, short_repr
 
 # Samples in a block; blocks at least, unless the seconds are over, and at most, until an error is small.
 _BLOCK, _LEAST, _BLOCKS, _SMALL = 10_000, 40, 400, 1e-3
@@ -45,7 +44,7 @@ def seconds_of(seconds: Any) -> float:
     """Return a validated budget of seconds, a float of at least 0, or inf."""
     if isinstance(seconds, float) and isinf(seconds) and seconds > 0.0:
         return seconds
-    return validation.number("seconds", seconds, 0.0)
+    return number("seconds", seconds, 0.0)
 
 
 def _format_seconds(seconds: float) -> str:
@@ -162,12 +161,11 @@ class NetworkAudit:
             f"the naive solution, which computes {self.naive_features} of {self.model.n_features} features "
             f"with as many neurons and answers the others by their means, {self.naive:.6g}"
         )
-        gap = abs(self.loss - self.naive) / self.naive if self.naive else np.inf
         if self.beats_naive is None:
             return f"{loss}, as {naive}."
         side = "below" if self.beats_naive else "above"
-        by = f"{100.0 * gap:.3g} % {side} " if np.isfinite(gap) else f"{side} "
-        return f"{loss}, {by}{naive}."
+        by = f"{100.0 * (abs(self.loss - self.naive) / self.naive):.3g} % " if self.naive else ""
+        return f"{loss}, {by}{side} {naive}."
 
 
 def naive_loss(
@@ -199,11 +197,11 @@ def naive_loss(
     (0.008020833333333333, 2)
     """
     if not isinstance(law, Features):
-        raise ValueError(f"`law` must be Features; got {validation.short_repr(law)}.")
-    n_hidden = validation.integer("n_hidden", n_hidden, 1)
+        raise ValueError(f"`law` must be Features; got {short_repr(law)}.")
+    n_hidden = integer("n_hidden", n_hidden, 1)
     if not law.independent:
         raise ValueError("`law` must be of independent features; got groups or `exactly`.")
-    outputs = law.n_features if n_outputs is None else validation.integer("n_outputs", n_outputs, 1)
+    outputs = law.n_features if n_outputs is None else integer("n_outputs", n_outputs, 1)
     A, name, B = assemble.parse_target(target, outputs, law.n_features)
     context, mean = NeuronContext.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
     importance = law.importance if outputs == law.n_features else np.full(outputs, law.importance[0])
@@ -273,7 +271,7 @@ def audit_network(
     >>> round(audited.loss, 9), round(audited.naive, 9), audited.beats_naive
     (0.008333333, 0.008020833, False)
     """
-    tol, seconds = validation.number("tol", tol, 0.0, 1.0, brackets="()"), seconds_of(seconds)
+    tol, seconds = number("tol", tol, 0.0, 1.0, brackets="()"), seconds_of(seconds)
     deadline = Deadline(seconds)
     features = as_features(law, model.n_features)
     A, name, B = assemble.parse_target(target, model.n_outputs, model.n_features)

@@ -1,6 +1,6 @@
 """Models from live modules: a module's outputs tell which model its arrays are."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -14,11 +14,13 @@ from .autoencoders import autoencoder_by_keys
 from .calling import Answers, ways_to_call
 from .differences import describe_difference
 from .parts import StackedModel
-from .readings import Reading, all_readings, find_reading, readings_by_names
+from .readings import Reading, readings_by_names, readings_by_shape
 from .settings import Settings
 from .slopes import product_readings
 from .toy import layout_by_keys
 
+# Inputs at which readings are compared first: most fail there.
+_FIRST_ROWS = 12
 # How deep arrays are looked for in the attributes of objects that are no modules of PyTorch.
 _DEPTH = 3
 _KINDS = "g(W_out f(W_in x + b_in) + b) with ReLU, JumpReLU or nothing as f and g"
@@ -171,13 +173,15 @@ def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
     return [reading for reading in readings if hints.layout in (None, reading.name)]
 
 
-def _first_match(answers: Answers, readings: list[Reading]) -> tuple[Reading, float] | None:
+def _first_match(answers: Answers, readings: Iterable[Reading]) -> tuple[Reading, float] | None:
     """Return (reading, factor) of the first of `readings` whose outputs times a factor are the module's.
 
     Readings are models that the arrays may be, `answers` the module as it is called; None if none fits.
     """
-    factors = ((reading, answers.factor(reading.parts)) for reading in readings)
-    return next(((reading, factor) for reading, factor in factors if factor is not None), None)
+    for reading in readings:
+        if answers.factor(reading.parts, _FIRST_ROWS) and (factor := answers.factor(reading.parts)):
+            return reading, factor
+    return None
 
 
 def _load_by_answers(
@@ -191,14 +195,17 @@ def _load_by_answers(
     ValueError. The note says what a user should know of the match, such as a factor of the outputs.
     """
     match, products = _first_match(answers, readings), []
-    if match is None and not is_named and (match := find_reading(all_arrays, answers)) is None:
+    if match is None and not is_named:
+        match = _first_match(answers, readings_by_shape(all_arrays))
+    if match is None and not is_named:
         lengths = {length for array in all_arrays.values() for length in np.shape(array)}
         products = [*product_readings(answers, lengths)]
         match = _first_match(answers, products)
     if not any(answers.outputs_by_form.values()):  # it took no inputs so far
         return None
     if match is None or answers.is_random:
-        bases = readings if is_named and readings else chain(products, all_readings(all_arrays))
+        others = chain(products, readings_by_names(all_arrays), readings_by_shape(all_arrays))
+        bases = readings if is_named and readings else others
         what = describe_difference(bases, answers, all_arrays)
         parts = {type(part).__name__ for part in module.modules()} if hasattr(module, "modules") else set()
         norms = sorted(name for name in parts if "Norm" in name)

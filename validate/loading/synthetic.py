@@ -105,10 +105,9 @@ def synthetic_dictionary(config: Mapping[str, Any]) -> FloatArray:
     if settings["orthogonalization"] is not None:
         options = _options("orthogonalization", settings["orthogonalization"], _ORTHOGONALIZATION)
         rate = number("config['orthogonalization']['lr']", options["lr"], 0)
+        steps = integer("config['orthogonalization']['num_steps']", options["num_steps"], 0)
         mean, square = np.zeros((2, *shape), np.float32)
-        for step in range(
-            1, 1 + integer("config['orthogonalization']['num_steps']", options["num_steps"], 0)
-        ):
+        for step in range(1, 1 + steps):
             length = np.sum(E**2, axis=1, keepdims=True)
             # Of the sum over pairs of (e_i e_j)^2, and n times that of (|e_i|^2 - 1)^2, which keeps lengths.
             gradient = 4.0 * (E @ (E.T @ E) - length * E) + 4.0 * shape[0] * (length - 1.0) * E

@@ -205,7 +205,9 @@ def train(
     torch_device = engine.choose_device(torch, device)
     settings = replace(settings, device=torch_device.type)
     engine.check_precision(torch, precision, torch_device)
-    _check_cuda_graph(cuda_graph, settings.device, law)
+    if cuda_graph and (settings.device != "cuda" or getattr(law, "exactly", None) is not None):
+        what = "a law with `exactly`" if settings.device == "cuda" else "the device 'cpu'"
+        raise ValueError(f"`cuda_graph` must be False for {what}; got True.")
     threads = torch.get_num_threads() if threads is None else validation.integer("threads", threads, 1, 1024)
     law_digest = f"{engine.law_digest(law):016x}" if isinstance(law, Features) else None
     identity = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": law_digest} | settings.as_dict()
@@ -317,14 +319,6 @@ def _as_probability(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLi
     law = as_features(p, n_features, "p")
     is_number = law.has_equal_features and law.scale[0] == 1.0 and np.all(law.importance == 1.0)
     return float(law.p[0]) if is_number else law
-
-
-def _check_cuda_graph(cuda_graph: bool, device: str, law: npt.ArrayLike | Features) -> None:
-    """Raise ValueError if `cuda_graph` is set for a `device` other than "cuda", or a law of exactly k on."""
-    can_capture = device == "cuda" and getattr(law, "exactly", None) is None
-    if validation.flag("cuda_graph", cuda_graph) and not can_capture:
-        what = "a law with `exactly`" if device == "cuda" else "the device 'cpu'"
-        raise ValueError(f"`cuda_graph` must be False for {what}; got True.")
 
 
 @contextmanager
