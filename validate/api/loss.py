@@ -92,7 +92,7 @@ def loss(
     losses: Any
     if model.output == "identity" or model.hidden == "relu":
         losses = _exact_or_sampled(model, features, target, tol, gradient, deadline)
-        lines = _lines_of_network(model, losses)
+        lines = _lines_of("output", losses, np.ones(model.n_outputs))
         added |= {f"by_{name}": by for name, by in (losses.gradient or {}).items()}
     else:
         require_identity_target(target)
@@ -102,7 +102,8 @@ def loss(
         else:
             weights = Weights(toy.W_out, toy.W_in, toy.bias)
             losses = loss_within(weights, features, deadline, tol=tol, sample_on=True)
-        lines = _lines_of_toy_model(losses, features)
+        zero = float(np.mean(features.importance * features.second_moment))
+        lines = _lines_of("feature", losses, features.importance, zero)
     data = partial(_dataset, losses, np.resize(features.importance, model.n_outputs))
     certainty, note = sampled_or_exact(losses.method == SAMPLES)
     lines = (f"{count_noun(model.n_features, 'feature')}; {law_in_words(features)}", *lines)
@@ -126,19 +127,21 @@ def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
     )
 
 
-def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
-    """Return the answer's lines on ReLU(M x + b): its loss, also relative to answering 0; the worst feature.
+def _lines_of(unit: str, losses: Any, weights: FloatArray, zero: float = 0.0) -> tuple[str, ...]:
+    """Return the answer's lines: the loss per `unit`, "feature" or "output", and the worst of these.
 
-    `losses`, a `Loss`, has the model's loss and those of its features; `features` is the law.
+    `losses`, a `Loss`, has the model's loss and those of its units; `weights` are what these count in the
+    choice of the worst. The loss is also given relative to `zero`, that of answering 0, if this is positive:
+    where no feature is ever on, or counts, answering 0 loses nothing.
     """
-    zero = float(np.mean(features.importance * features.second_moment))
-    worst = int(np.argmax(features.importance * losses.per_feature))
-    # Where no feature is ever on, or counts, answering 0 loses nothing.
+    is_sampled = losses.method == SAMPLES
+    kind, off = ("sampled", "four standard errors") if is_sampled else ("exact", "off by at most")
+    worst, count = int(np.argmax(weights * losses.per_feature)), losses.per_feature.size
     relative = (f"relative to answering 0   {100 * losses.loss / zero:.3g} %",) if zero > 0.0 else ()
     return (
-        _line_of_loss("feature", losses),
+        f"{f'{kind} loss per {unit}':25} {losses.loss:.7g}, {off} {losses.error_estimate:.1g}",
         *relative,
-        f"worst feature             {worst}, of {features.n_features}: {losses.per_feature[worst]:.7g}",
+        f"{f'worst {unit}':25} {worst}, of {count}: {losses.per_feature[worst]:.7g}",
     )
 
 
@@ -169,22 +172,3 @@ def _exact_or_sampled(
         return exact
     sampled = sampled_loss(model, features, target, seconds=deadline.seconds_left())
     return sampled if exact is None else min(exact, sampled, key=lambda loss: loss.error_estimate)
-
-
-def _line_of_loss(unit: str, losses: Any) -> str:
-    """Return the line with the loss per `unit`, "feature" or "output", and its error, from a `Loss`."""
-    is_sampled = losses.method == SAMPLES
-    kind, off = ("sampled", "four standard errors") if is_sampled else ("exact", "off by at most")
-    return f"{f'{kind} loss per {unit}':25} {losses.loss:.7g}, {off} {losses.error_estimate:.1g}"
-
-
-def _lines_of_network(model: Model, losses: Loss) -> tuple[str, ...]:
-    """Return the answer's lines on a `model` with nonlinear hidden neurons: its loss, and the worst output.
-
-    `losses` is the model's `Loss`.
-    """
-    worst = int(np.argmax(losses.per_feature))
-    return (
-        _line_of_loss("output", losses),
-        f"worst output              {worst}, of {model.n_outputs}: {losses.per_feature[worst]:.7g}",
-    )

@@ -325,15 +325,14 @@ def _phenomenon_answer(name: str, settings: dict[str, Any]) -> Answer:
         settings["p"] = from_sparsity("sparsity", settings.pop("sparsity"))
     columns = predict_phenomenon(name, **settings)
     data = xr.Dataset({key: ("point", np.asarray(values)) for key, values in columns.items()})
-    lines = [prediction.title]
+    lines, width = [prediction.title], max(map(len, columns))
     if data.sizes["point"] == 1:
-        width = max(map(len, columns))
         lines += [
             f"{key:{width}}  {_format_cell(v[0]):14} {prediction.sources.get(key, 'given')}"
             for key, v in columns.items()
         ]
     else:
-        width, n_points = max(map(len, columns)), min(data.sizes["point"], _POINTS)
+        n_points = min(data.sizes["point"], _POINTS)
         for key, values in columns.items():
             cells = "".join(f"{_format_cell(value):12}" for value in values[:n_points])
             lines.append(f"{key:{width}}  {cells}".rstrip())

@@ -17,7 +17,7 @@ from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
 from ...theory.results import result
-from ...theory.validation import FloatArray
+from ...theory.validation import FloatArray, short_repr
 from ..loading import Weights, load, state_of
 from ..loading.live import is_live
 from ..reference import files
@@ -338,14 +338,17 @@ def audit(
     seconds = seconds_of(seconds)
     generator = validation.generator("rng", rng)
     name, weights = read(model, layout, keys)
-    laws = list(law) if validation.is_list(law) else [law] * len(weights)
-    models = {k: _check_models(k, weights[k]) for k in _chosen_instances(instances, len(weights))}
-    if len(laws) != len(weights):
-        raise ValueError(
-            f"`law` must be one law, or one for each of {len(weights)} instances; got {len(laws)}."
-        )
+    count = len(weights)
+    laws = list(law) if validation.is_list(law) else [law] * count
+    models = {k: _check_models(k, weights[k]) for k in _chosen_instances(instances, count)}
+    if len(laws) != count:
+        raise ValueError(f"`law` must be one law, or one for each of {count} instances; got {len(laws)}.")
     measured = {}
-    for (n, m, group_law, tied), models_of_size in _group_by_size(models, laws).items():
+    groups: dict[tuple[int, int, Features, bool], list[tuple[int, Weights]]] = {}
+    for k, part in models.items():
+        n, m = part.W_out.shape
+        groups.setdefault((n, m, as_features(laws[k], n), part.tied), []).append((k, part))
+    for (n, m, group_law, tied), models_of_size in groups.items():
         known = known_limits(n, m, group_law, tied)  # bounds are not part of the seconds
         known.deadline = Deadline(seconds)
         group, losses = with_losses(models_of_size, group_law, known.deadline)
@@ -365,21 +368,5 @@ def _chosen_instances(instances: Any, count: int) -> Sequence[int]:
     if instances is None:
         return range(count)
     if not isinstance(instances, Sequence | np.ndarray | range):
-        raise ValueError(
-            f"`instances` must be a list of whole numbers; got {validation.short_repr(instances)}."
-        )
+        raise ValueError(f"`instances` must be a list of whole numbers; got {short_repr(instances)}.")
     return [validation.integer("instances", k, 0, count - 1) for k in instances]
-
-
-def _group_by_size(
-    models: Mapping[int, Weights], laws: Sequence[Any]
-) -> dict[tuple[int, int, Features, bool], list[tuple[int, Weights]]]:
-    """Return (instance, model) pairs grouped by (n_features, n_hidden, law, whether tied).
-
-    `models` maps the number of an instance to its model, and `laws` has the law of each instance.
-    """
-    groups: dict[Any, list[tuple[int, Weights]]] = {}
-    for k, model in models.items():
-        n, m = model.W_out.shape
-        groups.setdefault((n, m, as_features(laws[k], n), model.tied), []).append((k, model))
-    return groups

@@ -140,14 +140,12 @@ class NetworkAudit:
 
         If outputs are closer to another target, or the budget left something out, they say so.
         """
-        sentences = [self._beside_naive]
+        bound = closer = ""
         if self.lower_bound > 0.0:
-            sentences.append(f"No network with as many neurons is below {self.lower_bound:.6g}.")
+            bound = f"No network with as many neurons is below {self.lower_bound:.6g}."
         if self.closer:
-            sentences.append(
-                f"Its outputs are closer to the target {self.closer!r}: was it trained for that?"
-            )
-        return " ".join([*sentences, *[self.left_out] * bool(self.left_out)])
+            closer = f"Its outputs are closer to the target {self.closer!r}: was it trained for that?"
+        return " ".join(filter(None, (self._beside_naive, bound, closer, self.left_out)))
 
     @property
     def _beside_naive(self) -> str:
@@ -317,11 +315,9 @@ def audit_networks(
     `laws` has one for each network. `target` is what outputs are to be, a name such as "relu" or arrays as
     for `audit_network`.
     """
-    keys = [
-        (model.W_in.shape, as_features(law, model.n_features))
-        for model, law in zip(models, laws, strict=True)
-    ]
-    for model, law, key in zip(models, laws, keys, strict=True):
+    pairs = list(zip(models, laws, strict=True))
+    keys = [(model.W_in.shape, as_features(law, model.n_features)) for model, law in pairs]
+    for (model, law), key in zip(pairs, keys, strict=True):
         yield audit_network(model, law, target, seconds=seconds / keys.count(key))
 
 

@@ -187,10 +187,8 @@ def _render_model(model: ModelAudit) -> str:
         ("features represented", saved),
     ]
     structure = f"\n\nStructure: {in_words(model.structure)}." if model.structure else ""
-    drawn = [
-        page.render_figure(figure, f"{figure.name}-{model.instance}", svg(figure))
-        for figure in figures_of(model)
-    ]
+    figures = figures_of(model)
+    drawn = [page.render_figure(figure, f"{figure.name}-{model.instance}", svg(figure)) for figure in figures]
     parts = [
         page.paragraphs(advice(model)),
         page.paragraphs(model.sentence + structure),

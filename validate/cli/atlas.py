@@ -66,8 +66,6 @@ def atlas(options: argparse.Namespace) -> None:
     if options.name is not None:
         from ..audit.advice import in_words
 
-        say(
-            f"{in_words(entries[0].structure)}; {entries[0].grade}, not proved. "
-            "W_in, W_out and b with --json."
-        )
-        say(f"{entries[0].learning_coefficient}")
+        entry = entries[0]
+        say(f"{in_words(entry.structure)}; {entry.grade}, not proved. W_in, W_out and b with --json.")
+        say(f"{entry.learning_coefficient}")

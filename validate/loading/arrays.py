@@ -51,9 +51,8 @@ def array_of(value: Any, name: str = "model") -> Any:
     try:
         return np.asarray(value)
     except ValueError as error:
-        raise ValueError(
-            f"`{name}` must be an array of numbers; got {short_repr(value)}, whose rows differ in length."
-        ) from error
+        what = f"{short_repr(value)}, whose rows differ in length"
+        raise ValueError(f"`{name}` must be an array of numbers; got {what}.") from error
 
 
 def as_arrays(value: Any, depth: int = 0) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...theory import validation
 from ...theory.model import Model
+from ...theory.validation import flag, short_repr
 from .arrays import as_arrays, drop_strays, named_arrays, summarise_shapes
 from .autoencoders import autoencoder_by_keys
 from .calling import Answers, ways_to_call
@@ -37,9 +37,9 @@ class Hints:
     def __post_init__(self) -> None:
         if self.keys is not None and not isinstance(self.keys, Mapping):
             rule = "map W_in, W_out and b to names of arrays"
-            raise ValueError(f"`keys` must {rule}; got {validation.short_repr(self.keys)}.")
+            raise ValueError(f"`keys` must {rule}; got {short_repr(self.keys)}.")
         if self.apply_b_dec_to_input is not None:
-            subtracts = validation.flag("apply_b_dec_to_input", self.apply_b_dec_to_input)
+            subtracts = flag("apply_b_dec_to_input", self.apply_b_dec_to_input)
             object.__setattr__(self, "apply_b_dec_to_input", subtracts)
 
 
@@ -107,9 +107,8 @@ def _check_values(arrays: Mapping[str, Any]) -> None:
     """Raise a ValueError if an array is on PyTorch's meta device, or a matrix is not finite."""
     for name, array in arrays.items():
         if getattr(array, "is_meta", False):
-            raise ValueError(
-                f"`model` must have values; {name!r} is on the meta device: load the weights first."
-            )
+            why = f"{name!r} is on the meta device: load the weights first"
+            raise ValueError(f"`model` must have values; {why}.")
         floats = isinstance(array, np.ndarray) and array.dtype.kind == "f"
         if floats and array.ndim > 1 and not np.isfinite(array).all():
             raise ValueError(f"`model` must be finite; {name!r} has {array[~np.isfinite(array)][0]:g}.")

@@ -271,13 +271,12 @@ def recognise_network(arrays: Mapping[str, Any], layout: str | None) -> tuple[st
         is_ambiguous = sizes.get("y", sizes["f"]) == sizes["f"] or "i" in sizes
         if not (network.named and layout is None and is_ambiguous):
             return network.name, network.models(arrays)
+    shapes = summarise_shapes(arrays)
     if layout in NETWORK_NAMES:
-        raise ValueError(
-            f"`layout` must be one that the arrays have; got {layout!r} for {summarise_shapes(arrays)}."
-        )
+        raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {shapes}.")
     several = [name for name, _ in network_readings(arrays) if name.startswith(_CIS)]
     if several:
         rule = "say which layout, where names and shapes leave several or do not tell what is linear"
         say = f"Model.of(model, layout=…) with one of {'; '.join(several)}"
-        raise ValueError(f"`model` must {rule}: {say}; got {summarise_shapes(arrays)}.")
+        raise ValueError(f"`model` must {rule}: {say}; got {shapes}.")
     return None

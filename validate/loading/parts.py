@@ -38,17 +38,13 @@ class StackedModel:
 
     def models(self, factor: float = 1.0) -> list[Model]:
         """Return the instances as models, their outputs multiplied by a positive factor."""
-        return [
-            Model(
-                instance.W_in, instance.b_in, instance.hidden,
-                None
-                if factor == 1.0 and np.array_equal(instance.W_out, instance.W_in.T)
-                else factor * instance.W_out,
-                factor * instance.b, instance.output,
-                instance.thresholds if instance.output != "jumprelu" else factor * instance.thresholds,
-            )
-            for instance in self.instances()
-        ]  # fmt: skip
+        models = []
+        for part in self.instances():
+            is_tied = factor == 1.0 and np.array_equal(part.W_out, part.W_in.T)
+            W_out, b = None if is_tied else factor * part.W_out, factor * part.b
+            thresholds = factor * part.thresholds if part.output == "jumprelu" else part.thresholds
+            models.append(Model(part.W_in, part.b_in, part.hidden, W_out, b, part.output, thresholds))
+        return models
 
 
 def times(W: FloatArray, x: FloatArray) -> FloatArray:

@@ -47,6 +47,7 @@ _NODE: dict[str, Any] = {
 # What SAELens adds to the seed of the configuration, for each kind of draw.
 _SEED_STD, _SEED_MEAN, _SEED_HIERARCHY, _SEED_CORRELATION = 1, 2, 3, 4
 _LEAST_ALONE = 0.01  # the least variance that SAELens leaves to a feature beside the common factors
+_CORRELATION: dict[str, Any] = {"rank": 32, "correlation_scale": 0.1, "seed": None}
 _ORTHOGONALIZATION: dict[str, Any] = {"num_steps": 200, "lr": 0.01, "chunk_size": 1024}
 _ADAM_MEAN, _ADAM_SQUARE, _ADAM_LEAST = 0.9, 0.999, 1e-8  # PyTorch's defaults
 _MOST_PATTERNS = 2**16 + 1  # as of `parent_child`
@@ -199,9 +200,7 @@ def _law_of_config(config: Any, arrays: Mapping[str, Any], roots: tuple[Node, ..
             p = _compensated(p, roots)
     factor = None
     if settings["correlation"] is not None:
-        correlation = _options(
-            "correlation", settings["correlation"], {"rank": 32, "correlation_scale": 0.1, "seed": None}
-        )
+        correlation = _options("correlation", settings["correlation"], _CORRELATION)
         saved = arrays.get("correlation_factor")
         factor = _correlation_factor(n, correlation, seed) if saved is None else saved.astype(float)
     mean, std = (

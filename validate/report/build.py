@@ -330,10 +330,8 @@ def _summary(
     """
     warnings = []
     if missing:
-        rest = html.escape(", ".join(missing))
-        warnings.append(
-            f"This run was stopped before its end; the same command continues it. Missing: {rest}."
-        )
+        stop = "This run was stopped before its end; the same command continues it."
+        warnings.append(f"{stop} Missing: {html.escape(', '.join(missing))}.")
     if failures:
         warnings.append(f"Failed: {html.escape('; '.join(failures))}.")
     cards = "".join(topic.card for topic in topics)

@@ -388,7 +388,6 @@ def span(values: npt.ArrayLike, digits: str = ".3g") -> str:
     try:
         low, high = (f"{float(end):{digits}}" for end in (np.min(values), np.max(values)))
     except ValueError as error:
-        raise ValueError(
-            f"`digits` must be a format of floats, such as '.3g'; got {short_repr(digits)}."
-        ) from error
+        rule = "a format of floats, such as '.3g'"
+        raise ValueError(f"`digits` must be {rule}; got {short_repr(digits)}.") from error
     return low if low == high else f"{low} to {high}"

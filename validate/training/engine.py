@@ -143,8 +143,7 @@ def _stream_generator(torch: Any, device: Any, model_key: Sequence[Any], stream:
 
 def _parameter_shapes(n_features: int, n_hidden: int, tied: bool) -> list[tuple[int, ...]]:
     """Return the shapes of W_in' (n_features, n_hidden), the transpose, of W_out unless tied, and of b."""
-    weights = (n_features, n_hidden)
-    return [weights, (n_features,)] if tied else [weights, weights, (n_features,)]
+    return [(n_features, n_hidden)] * (1 if tied else 2) + [(n_features,)]
 
 
 def _parameter_views(flat: Any, n_features: int, n_hidden: int, tied: bool) -> list[Any]:

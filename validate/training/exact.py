@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...solvers.loss import value_and_gradient
-from ...theory import validation
 from ...theory.annotations import as_annotated
 from ...theory.features import as_features
-from ...theory.validation import FloatArray
+from ...theory.validation import FloatArray, short_repr
 from .engine import load_torch
 
 
@@ -50,9 +49,7 @@ def check_tensors(torch: Any, named: Mapping[str, Any]) -> None:
     """Raise ValueError if one of the `named` arguments is no tensor, of `torch`, of a floating type."""
     for name, tensor in named.items():
         if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
-            raise ValueError(
-                f"`{name}` must be a tensor of real numbers; got {validation.short_repr(tensor)}."
-            )
+            raise ValueError(f"`{name}` must be a tensor of real numbers; got {short_repr(tensor)}.")
 
 
 @as_annotated
@@ -105,7 +102,7 @@ def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) ->
     check_tensors(torch, named)
     for name, tensor in named.items():
         if not torch.isfinite(tensor).all():
-            raise ValueError(f"`{name}` must be finite; got {validation.short_repr(tensor)}.")
+            raise ValueError(f"`{name}` must be finite; got {short_repr(tensor)}.")
     if W_out.ndim not in (2, 3) or not W_out.numel():
         rule = "(n_features, n_hidden), with instances before them if there are several"
         raise ValueError(f"`W_out` must have shape {rule}; got {tuple(W_out.shape)}.")

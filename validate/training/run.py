@@ -213,10 +213,8 @@ def train(
     identity = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": law_digest} | settings.as_dict()
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
     shared: Any = settings.tied, settings.init, settings.weight_decay, settings.epsilon
-    models = [
-        engine.new_model(torch, torch_device, settings.n_features, *key, *shared)
-        for key in zip(hidden, laws, seeds, strict=True)
-    ]
+    keys = zip(hidden, laws, seeds, strict=True)
+    models = [engine.new_model(torch, torch_device, settings.n_features, *key, *shared) for key in keys]
     began = time.perf_counter()
     if path is not None and path.exists():
         began -= checkpoints.load(torch, path, identity, models)

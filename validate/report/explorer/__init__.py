@@ -80,10 +80,8 @@ def _data() -> dict[str, Any]:
             "sparsity": sparsity,
             "importance": importance,
             "phases": list(PHASES),
-            "phase": diagram.phase,
             "W": diagram.W[..., 0],
-            "b": diagram.b,
-            "loss": diagram.loss,
+            **{name: getattr(diagram, name) for name in ("phase", "b", "loss")},
         },
         "widths": {
             "p": codes["p"].values,
