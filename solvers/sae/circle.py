@@ -15,6 +15,10 @@ __all__ = ["PairOptimum", "best_pair", "pair_codes", "pair_encoder"]
 
 # Boxes of angles that are looked at, at most.
 MOST_BOXES = 4_000_000
+# The kinds of pairs, each with the one that has all others.
+KINDS = {"turned": "along", "along": "turned", "apart": "shared", "shared": "apart"}
+# Per unit of both angles 1 / sqrt(C) changes by at most this over the strength, for a pattern's least cost C.
+_ROOT_SLOPE = 2.0 / 27.0**0.5
 
 
 @result
@@ -136,8 +140,9 @@ def best_pair(
     r"""Return the least l1 objective of two latents on two binary features, with a proved bound.
 
     There is no decoder bias, and every pattern has its best activations: a lower bound for autoencoders with
-    any encoder. Branch and bound over both angles: the page `sae` has the bound of the slope, at most
-    :math:`16 \|x\|^3/(27 \lambda)` for a pattern x. Only rounding is left out of account.
+    any encoder. Branch and bound over both angles: the page `sae` has the two bounds of the slope of a
+    pattern's cost C, :math:`16 \|x\|^3/(27 \lambda)` and :math:`4 C^{3/2}/(\sqrt{27} \lambda)`. Only rounding
+    is left out of account.
 
     Parameters
     ----------
@@ -153,10 +158,11 @@ def best_pair(
         first latent alone w times, the penalty once.
     gap : float, optional
         Difference of value and bound at which to stop, as a share of the squared error of the output 0.
-    kind : {"all", "turned", "along"}, optional
+    kind : {"all", "turned", "along", "apart", "shared"}, optional
         Pairs of atoms to minimise over, by default all. In "turned" both atoms are more than `near` from both
         features' directions, as where a pair hedges; "along" has all others, as where it recovers or absorbs.
-        The bounds of both certify which is better.
+        In "apart" each feature's direction has an atom within `near`; "shared" has all others. The bounds of
+        a kind and its complement certify which is better.
     near : float, optional
         Angle in radians, in [0, pi/4).
 
@@ -183,32 +189,26 @@ def best_pair(
         raise ValueError(f"`parent` must leave a sum in (0, 1]; got {q[0]}, {q[1]}, {q[2]}.")
     l1, cosine, w = _check_objective(l1, cosine, prefix_weight)
     gap = validation.number("gap", gap, 0.0, 1.0, brackets="()")
-    kind = validation.choice("kind", kind, ("all", "turned", "along"))
+    kind = validation.choice("kind", kind, ("all", *KINDS))
     near = validation.number("near", near, 0.0, math.pi / 4.0, brackets="[)")
     phi = _directions(cosine)
     patterns = [(share, (x[0], x[1])) for share, x in zip(q, (*phi.T, phi.sum(axis=1)), strict=True)]
     squares = [x[0] ** 2 + x[1] ** 2 for _, x in patterns]
     nothing = sum(share * square for share, square in zip(q, squares, strict=True))
-    steep = sum(  # both slopes at once
-        share * 16.0 * square**1.5 / (27.0 * l1) for share, square in zip(q, squares, strict=True)
-    )
 
-    def objective(first: FloatArray, second: FloatArray) -> FloatArray:
-        """Return the objective of atoms at these two angles, (k,)."""
-        return np.asarray(
-            sum(share * pair_codes(x, first, second, l1, w)[2] for share, x in patterns if share > 0.0)
-        )
+    def bounds(at: FloatArray, reach: float) -> tuple[FloatArray, FloatArray]:
+        """Return the objective at the angles `at`, (k, 2), and what it does not come below within `reach`.
 
-    def is_of_kind(at: FloatArray, margin: float) -> npt.NDArray[np.bool_]:
-        """Return a mask of the pairs of angles `at`, (k, 2), that the search's `kind` means, to `margin`."""
-        if kind == "all":
-            return np.ones(len(at), np.bool_)
-        off = np.minimum(
-            *(np.abs(np.angle(np.exp(1j * (at - feature)))) for feature in (0.0, math.acos(cosine)))
-        )
-        if kind == "turned":
-            return np.asarray(np.all(off > near - margin, axis=1))
-        return np.asarray(np.any(off <= near + margin, axis=1))
+        Both angles change by at most `reach`, in radians.
+        """
+        values, lower = np.zeros((2, len(at)))
+        for (share, x), square in zip(patterns, squares, strict=True):
+            cost = np.maximum(pair_codes(x, at[:, 0], at[:, 1], l1, w)[2], 0.0)
+            by_length = cost - 16.0 * square**1.5 / (27.0 * l1) * reach
+            by_cost = cost / (1.0 + _ROOT_SLOPE / l1 * reach * np.sqrt(cost)) ** 2
+            values += share * cost
+            lower += share * np.maximum(by_length, by_cost)
+        return values, lower
 
     # The whole circle: an atom that points away from both features may correct what the other one overshoots.
     side = math.pi / 64.0
@@ -216,16 +216,15 @@ def best_pair(
     at = np.array([(a, b) for a in grid for b in grid if w > 0.0 or a <= b])  # without w they may be swapped
     value, angles, boxes, dropped = math.inf, (0.0, 0.0), 0, math.inf
     while True:
-        at = at[is_of_kind(at, 0.5 * side)]
+        at = at[_is_of_kind(at, kind, cosine, near + 0.5 * side, near - 0.5 * side)]
         if not len(at):  # what was left was of the other kind
             return PairOptimum(value, min(value, dropped), angles, boxes)
-        values = objective(at[:, 0], at[:, 1])
+        values, lower_bounds = bounds(at, 0.5 * side)
         boxes += len(at)
-        meant = np.where(is_of_kind(at, 0.0), values, math.inf)
+        meant = np.where(_is_of_kind(at, kind, cosine, near, near), values, math.inf)
         best = int(np.argmin(meant))
         if meant[best] < value:
             value, angles = float(meant[best]), (float(at[best, 0]), float(at[best, 1]))
-        lower_bounds = values - steep * 0.5 * side
         bound = min(float(lower_bounds.min()), dropped)
         if value - bound <= gap * nothing:
             return PairOptimum(value, bound, angles, boxes)
@@ -237,3 +236,21 @@ def best_pair(
             raise ValueError(f"`gap` must be larger for {MOST_BOXES} boxes to do; got {gap}.")
         shifts = 0.5 * side * np.array([(-1, -1), (-1, 1), (1, -1), (1, 1)])
         at = (at[:, None, :] + shifts).reshape(-1, 2)
+
+
+def _is_of_kind(
+    at: FloatArray, kind: str, cosine: float, reach: float, least: float
+) -> npt.NDArray[np.bool_]:
+    """Return a mask of the pairs of angles `at`, (k, 2), that are of a `kind`, as in `best_pair`.
+
+    An atom counts as near a feature's direction, where that is wanted, within the angle `reach`, and as far
+    from it beyond the angle `least`. `cosine` is that of the features' directions.
+    """
+    if kind == "all":
+        return np.ones(len(at), np.bool_)
+    # Angle of each feature's direction to the atom that is nearest, (k, 2).
+    off = np.column_stack([
+        np.abs(np.angle(np.exp(1j * (at - feature)))).min(axis=1) for feature in (0.0, math.acos(cosine))
+    ])  # fmt: skip
+    is_right = off > least if kind in ("turned", "shared") else off <= reach
+    return np.asarray(is_right.all(axis=1) if kind in ("turned", "apart") else is_right.any(axis=1))

@@ -7,15 +7,18 @@ Two binary features have unit directions f_1, f_2 in the plane; `tangent` is tha
 them. They are on alone with the probabilities `alone`, together with `both`. An autoencoder of two latents
 h = ReLU(W a + b) and unit atoms d_1, d_2 reads a = x_1 f_1 + x_2 f_2. Its objective is, with w the weight of
 the prefix, E (1 - w) |a - h_1 d_1 - h_2 d_2|^2 + w |a - h_1 d_1|^2 + l1 (h_1 + h_2). (Atoms of other lengths
-change nothing, if l1 counts h_i |d_i|.) A pair of atoms is "along" if one of them has a cosine above `cone`
-with a feature, else "turned". Stated is for two values of `both`: an autoencoder of the kind `better` costs
-at most `upper`, and every one of the other kind, whatever its encoder, at least `lower`, which is larger.
+change nothing, if l1 counts h_i |d_i|.) An atom is in the cone of a feature if its cosine with it is above
+`cone`. A pair of atoms is "turned" if no cone has an atom, else "along"; it is "apart" if each cone has one,
+else "shared". Stated is for two values of `both`: an autoencoder of the kind `better` costs at most `upper`,
+and every one of the other kind, whatever its encoder, at least `lower`, which is larger.
 
-The cost of each pattern a with its best h >= 0 bounds that of any encoder. Where h is best, with
-H = h_1 + h_2 and R^2 the weighted squared errors, R^2 + l1 H / 2 <= R |a|; the slopes in the two angles add
-up to at most 2 H R in size, which is 4 R^2 (|a| - R) / l1 <= 16 |a|^3 / (27 l1). So the cost in the middle of
-a box of angles bounds it in the box. Boxes are pairs of arcs (1 - t^2, 2 t) / (1 + t^2) of t in [-1, 0] or
-[0, 1], or their negatives, 16 at first; `trees` say of each in turn whether it is cut in 4 or not (1 or 0).
+The cost C of each pattern a with its best h >= 0 bounds that of any encoder. Where h is best, with
+H = h_1 + h_2 and R^2 the weighted squared errors, C = R^2 + l1 H and R^2 + l1 H / 2 <= R |a|; the slopes in
+the two angles add up to at most 2 H R in size. By the second this is 4 R^2 (|a| - R) / l1, at most
+16 |a|^3 / (27 l1); by the first 2 R (C - R^2) / l1, at most sqrt(16/27) C^(3/2) / l1, so that 1 / sqrt(C)
+changes by at most sqrt(4/27) / l1. So the cost in the middle of a box of angles bounds it in the box. Boxes
+are pairs of arcs (1 - t^2, 2 t) / (1 + t^2) of t in [-1, 0] or [0, 1], or their negatives, 16 at first;
+`trees` say of each in turn whether it is cut in 4 or not (1 or 0).
 """
 
 import hashlib
@@ -29,7 +32,9 @@ FORMAT, KIND = (
     "superposition certificate, version 1",
     "pairs of latents of one kind cost less than all others",
 )
-KINDS, MOST_DIGITS, MOST_BYTES = ("turned", "along"), 60, 1_000_000
+# Each kind with the one that has all other pairs.
+KINDS = {"turned": "along", "along": "turned", "apart": "shared", "shared": "apart"}
+MOST_DIGITS, MOST_BYTES = 60, 1_000_000
 
 # An atom (x, y).
 Vector = tuple[Q, Q]
@@ -37,7 +42,7 @@ Vector = tuple[Q, Q]
 Arc = tuple[int, int, int]
 # An atom (x, y, z) of integers: (x / z, y / z).
 Whole = tuple[int, int, int]
-UNIT = 2**60  # gains are rounded up to multiples of its reciprocal
+UNIT = 2**60  # costs are rounded down to multiples of its reciprocal
 
 
 class Rejected(ValueError):
@@ -93,9 +98,9 @@ class Problem:
         self.patterns = list(zip((*alone, both), (f, g, (f[0] + g[0], f[1] + g[1])), strict=True))
         scale = 10**12  # roots are rounded up
         roots = [Q(math.isqrt(math.ceil(dot(a, a) * scale**2)) + 1, scale) for _, a in self.patterns]
-        slopes = (16 * q * root**3 / (27 * l1) for (q, _), root in zip(self.patterns, roots, strict=True))
-        self.slope = sum(slopes, Q(0))
-        self.nothing = sum((q * dot(a, a) for q, a in self.patterns), Q(0))
+        self.slopes = [math.ceil(UNIT * 16 * root**3 / (27 * l1)) for root in roots]
+        self.squares = [math.floor(UNIT * dot(a, a)) for _, a in self.patterns]
+        self.root_slope = Q(77, 200) / l1  # (77/200)^2 > 4/27
         self.whole = math.lcm(*(q.denominator for q, _ in self.patterns))
         self.shares = [int(self.whole * q) for q, _ in self.patterns]
         # All numbers as integers over N.
@@ -143,9 +148,12 @@ class Problem:
             total += q * (m * dot(s, s) + self.w * dot(r, r) + self.l1 * (h + k))
         return total
 
-    def kind(self, atoms: list[Vector]) -> str:
-        """Return of which kind a pair of atoms is."""
-        return KINDS[any(dot(d, f) > self.cone for d in atoms for f in self.features)]
+    def is_of(self, kind: str, atoms: list[Vector]) -> bool:
+        """Return whether a pair of atoms is of a kind."""
+        has_atom = [any(dot(d, f) > self.cone for d in atoms) for f in self.features]
+        if kind in ("along", "turned"):
+            return any(has_atom) == (kind == "along")
+        return all(has_atom) == (kind == "apart")
 
     def is_excluded(self, box: tuple[Arc, Arc], kind: str) -> bool:
         """Return whether no pair in a box is of this kind; False if that is not clear.
@@ -158,19 +166,32 @@ class Problem:
         near = [
             [[p * x + q * y > self.edge * z for x, y, z in arc] for p, q in self.directions] for arc in ends
         ]
-        if kind == "turned":  # an arc is in a cone if its ends are, as both are less than half the circle
-            return any(all(cone) for arc in near for cone in arc)
+        if kind in ("turned", "shared"):
+            # An arc is in a cone if its ends are, as both are less than half the circle.
+            has_atom = [any(all(arc[f]) for arc in near) for f in (0, 1)]
+            return any(has_atom) if kind == "turned" else all(has_atom)
         # An arc no longer than half a cone does not contain one; so it is outside where its ends are.
-        short = all((x * s + y * t) * self.N >= self.edge * z * u for (x, y, z), (s, t, u) in ends)
-        return short and not any(any(cone) for arc in near for cone in arc)
+        if not all((x * s + y * t) * self.N >= self.edge * z * u for (x, y, z), (s, t, u) in ends):
+            return False
+        has_none = [not any(any(arc[f]) for arc in near) for f in (0, 1)]
+        return all(has_none) if kind == "along" else any(has_none)
 
     def bound(self, box: tuple[Arc, Arc]) -> Q:
         """Return what no pair of atoms in a box comes below."""
         d, e = (atom(sign, 2 * n + 1, k + 1) for sign, n, k in box)
-        gain = Q(sum(q * g for q, g in zip(self.shares, self.gains(d, e), strict=True)), self.whole * UNIT)
         # The angle changes 2 / (1 + t^2) times as much as t, and ends are 2^-k / 2 from the middle.
         change = max(Q(2**k, 4**k + min(n * n, (n + 1) ** 2)) for _, n, k in box)
-        return self.nothing - gain - self.slope * change
+        more, over = (self.root_slope * change).as_integer_ratio()
+        total = 0
+        for share, square, slope, gain in zip(
+            self.shares, self.squares, self.slopes, self.gains(d, e), strict=True
+        ):
+            cost = max(square - gain, 0)
+            by_length = cost - math.ceil(slope * change)
+            root = math.isqrt(cost * UNIT) + 1  # of the cost, times UNIT
+            by_cost = cost * (over * UNIT) ** 2 // (over * UNIT + more * root) ** 2
+            total += share * max(by_length, by_cost)
+        return Q(total, self.whole * UNIT)
 
 
 def roots() -> list[tuple[Arc, Arc]]:
@@ -220,9 +241,10 @@ def proved(path: Any) -> str:
             fractions(statement[name], name, 2) for name in ("alone", "both", "lower", "upper")
         )
         better, trees = statement["better"], proof["trees"]
+        is_pair = type(better) is list and len(better) == 2 and all(type(kind) is str for kind in better)
         need(
-            better in (list(KINDS), list(KINDS[::-1])),
-            "it does not name both kinds, turned and along, as better",
+            is_pair and KINDS.get(better[0]) == better[1],
+            "it does not name a kind, and the one of all other pairs, as better",
         )
         need(type(trees) is list and len(trees) == 2, "it does not have two trees")
         tangents, W, b = (
@@ -237,10 +259,10 @@ def proved(path: Any) -> str:
         problem = Problem(tangent, alone, both[k], l1, w, cone)
         atoms = [unit(t) for t in tangents[k]]
         value = problem.objective(atoms, W[k], b[k])
-        need(problem.kind(atoms) == kind, f"its autoencoder is not {kind}")
+        need(problem.is_of(kind, atoms), f"its autoencoder is not {kind}")
         need(value <= upper[k], f"its autoencoder costs {float(value):.9g}, not {float(upper[k]):.9g}")
         need(upper[k] < lower[k], "its lower bound is not above the upper one")
-        other = KINDS[1 - KINDS.index(kind)]
+        other = KINDS[kind]
         prove_lower(problem, other, lower[k], trees[k])
         least, most = float(lower[k]), float(upper[k])
         said.append(

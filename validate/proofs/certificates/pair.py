@@ -33,13 +33,15 @@ def pair_certificate(
     path: str | Path,
     prefix_weight: Any = 0,
     near: float = 0.1,
+    kind: str = "turned",
 ) -> tuple[tuple[Fraction, Fraction], tuple[Fraction, Fraction]]:
     """Write a certificate of which pairs of latents are better at two probabilities; return the bounds there.
 
-    Two binary features have unit directions. A pair of latents is of one of two kinds: "turned" if both its
-    atoms are at angles of more than `near` to both features' directions, else "along". At one probability
-    that both features are on, the best autoencoder is "turned"; at the other one it is "along". So the best
-    pair changes its kind between them (`solvers.sae.best_pair`).
+    Two binary features have unit directions. A pair of latents is "turned" if both its atoms are at angles of
+    more than `near` to both features' directions, else "along"; it is "apart" if each feature's direction has
+    an atom at an angle below `near`, else "shared". At one probability that both features are on, the best
+    autoencoder is of one kind; at the other one it is of the kind of all others. So the best pair changes its
+    kind between them (`solvers.sae.best_pair`).
 
     An autoencoder reads a, the sum of the directions of the features that are on. With unit atoms d_1, d_2,
     activations h_1, h_2 and prefix weight w its objective is
@@ -59,6 +61,8 @@ def pair_certificate(
         The JSON file.
     near : float, optional
         Angle in radians, in (0, pi/4). Its cosine is rounded to a fraction.
+    kind : {"turned", "apart"}, optional
+        Kind that changes.
 
     Returns
     -------
@@ -85,6 +89,7 @@ def pair_certificate(
     angle = validation.number("near", near, 0.0, math.pi / 4.0, brackets="()")
     tangent = Fraction(math.sqrt((1.0 - c) / (1.0 + c))).limit_denominator(1000)
     cone = Fraction(math.cos(angle)).limit_denominator(1000)
+    validation.choice("kind", kind, ("turned", "apart"))
     strength, w = to_fraction("l1", l1), to_fraction("prefix_weight", prefix_weight)
     q, shares = (
         [to_fraction(name, share) for share in values] for name, values in (("alone", alone), ("both", both))
@@ -95,7 +100,7 @@ def pair_certificate(
     sides = []
     for share in shares:
         try:
-            sides.append(_side(Problem(tangent, q, share, strength, w, cone), share))
+            sides.append(_side(Problem(tangent, q, share, strength, w, cone), share, kind))
         except Rejected as error:
             raise ValueError(f"`both` must be where one kind is certified to be better; {error}.") from error
     better, lower, upper, tangents, W, b, trees = zip(*sides, strict=True)
@@ -109,16 +114,15 @@ def pair_certificate(
     return (lower[0], upper[0]), (lower[1], upper[1])
 
 
-def _side(problem: Problem, both: Fraction) -> tuple[Any, ...]:
+def _side(problem: Problem, both: Fraction, kind: str) -> tuple[Any, ...]:
     """Return what a certificate states and proves for one probability `both` that both features are on.
 
-    In order: the kind of the better pair of latents, "turned" (both atoms far from both features' directions)
-    or "along"; a lower bound of the objective for pairs of the other kind; the objective of a pair of the
-    better kind, rounded up; of this pair the tangents of half its atoms' angles, W and b of its encoder; and
-    as text the tree of boxes (of pairs of angles) that proves the bound, "1" for a box that is cut in four,
-    "0" for one that is not. The objective is the expected squared error with the l1 penalty. `problem` has
-    the two features, the probabilities of their patterns and the penalty. Raise `Rejected` if nothing is
-    proved.
+    In order: the kind of the better pair of latents, `kind` or that of all other pairs; a lower bound of the
+    objective for pairs of the other kind; the objective of a pair of the better kind, rounded up; of this
+    pair the tangents of half its atoms' angles, W and b of its encoder; and as text the tree of boxes (of
+    pairs of angles) that proves the bound, "1" for a box that is cut in four, "0" for one that is not. The
+    objective is the expected squared error with the l1 penalty. `problem` has the two features, the
+    probabilities of their patterns and the penalty. Raise `Rejected` if nothing is proved.
     """
     (first, _), (second, _), _ = problem.patterns
     settings: dict[str, Any] = {
@@ -127,23 +131,23 @@ def _side(problem: Problem, both: Fraction) -> tuple[Any, ...]:
     }
     l1, near = float(problem.l1), math.acos(problem.cone)
     optima = {
-        kind: best_pair(
-            float(first), float(second), float(both), l1, gap=_GAP, kind=kind, near=near, **settings
+        name: best_pair(
+            float(first), float(second), float(both), l1, gap=_GAP, kind=name, near=near, **settings
         )
-        for kind in KINDS
+        for name in (kind, KINDS[kind])
     }
-    better = min(KINDS, key=lambda kind: optima[kind].value)
+    better = min(optima, key=lambda name: optima[name].value)
     encoder = pair_encoder(optima[better].angles, l1, **settings)
     if encoder is None:
         raise Rejected("no encoder has the best activations of the better pair")
     tangents = _fractions(_half_tangents(optima[better].angles))
     W, b = [_fractions(row) for row in encoder.W_in], _fractions(encoder.b_in)
     atoms = [unit(t) for t in tangents]
-    if problem.kind(atoms) != better:
+    if not problem.is_of(better, atoms):
         raise Rejected("the better pair is at the edge of its kind")
     upper = rounded_up(problem.objective(atoms, W, b))
     lower = rounded_up(upper)
-    other = KINDS[1 - KINDS.index(better)]
+    other = KINDS[better]
     boxes, letters = roots(), []
     while boxes:
         box = boxes.pop()
