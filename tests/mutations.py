@@ -1,8 +1,8 @@
 """Make the faults that `mutations.txt` lists, one at a time, and say whether the tests named there notice.
 
-``python tests/mutations.py [NUMBER ...]`` copies the package to a temporary folder, puts the fault into the
-copy and runs the named tests there. Without the fault they must pass. A fault in a kernel takes up to
-minutes, as the kernels that use it are compiled anew; others take seconds.
+``python tests/mutations.py [NUMBER or part of a file's name ...]`` copies the package to a temporary folder,
+puts the fault into the copy and runs the named tests there. Without the fault they must pass. A fault in a
+kernel takes up to minutes, as the kernels that use it are compiled anew; others take seconds.
 """
 
 import os
@@ -72,9 +72,14 @@ def run_tests_with(root: Path, mutation: Mutation) -> str:
     return {0: "MISSED", 1: f"caught {first[7:]}"}.get(done.returncode, f"no tests ran: {done.stdout[-500:]}")
 
 
-def main(numbers: list[str]) -> int:
-    """Try the faults of these numbers, or all; return how many the tests do not notice."""
-    chosen = [mutation for mutation in read_mutations() if not numbers or str(mutation.number) in numbers]
+def main(names: list[str]) -> int:
+    """Try the faults of these numbers or files, or all; return how many the tests do not notice."""
+    chosen = [
+        fault
+        for fault in read_mutations()
+        if not names
+        or any(name == str(fault.number) or (not name.isdigit() and name in fault.file) for name in names)
+    ]
     left = 0
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "superposition"

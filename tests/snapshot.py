@@ -107,5 +107,10 @@ def compare(section: str, numbers: dict[str, float], renew: str | None) -> None:
         text = json.dumps(dict(sorted(stored.items())), indent=0, ensure_ascii=False)
         FILE.write_text(text + "\n", encoding="utf-8")
     else:
-        assert before, f"no numbers of {section} are stored, see {Path(__file__).name}"
+        # Without its last number and what stands behind a colon: whole topics and fields.
+        heads = [
+            {re.sub(r" \d+$", "", name.partition(":")[0]) for name in names} for names in (numbers, before)
+        ]
+        new = sorted(heads[0] - heads[1])
+        assert not new, f"no numbers of {section}'s {new} are stored, see {Path(__file__).name}"
         assert not moved, f"numbers of {section} that moved, see {Path(__file__).name}: {moved}"

@@ -38,11 +38,12 @@ class Optimum:
 def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     r"""Return the model of least loss in the random-code limit: scale a and bias b of a x + b + interference.
 
-    In that limit the interference of an output is normal, with the standard deviation a sigma, sigma that of
-    `superposition.theory.rug.sigma`. The scale is eliminated exactly (Cowsik et al. 2024, Eq. 16). The
-    profile of the loss over the shift z = b/(a sigma) has its minimum between :math:`-\sqrt{2\log(1/p)} - 3`
-    and the shift of the affine optimum. That it has only one minimum is not proved; a test counts the sign
-    changes of its slope. The sign of b changes along `crossover_ratio`, without a jump.
+    In that limit the interference of an output is normal with mean 0, so that b is the whole shift; its
+    standard deviation is a sigma, sigma that of `superposition.theory.rug.sigma`. The scale is eliminated
+    exactly (Cowsik et al. 2024, Eq. 16). The profile of the loss over the shift z = b/(a sigma) has its
+    minimum between :math:`-\sqrt{2\log(1/p)} - 3` and the shift of the affine optimum. That it has only one
+    minimum is not proved; a test counts the sign changes of its slope. The sign of b changes along
+    `crossover_ratio`, without a jump.
 
     Parameters
     ----------

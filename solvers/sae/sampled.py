@@ -18,7 +18,7 @@ from ..loss.network.density_table import DensityTable, density_at, table_of
 from ..parallel import parallel_map, single_blas_thread
 from ..progress import status, time_left
 
-__all__ = ["ObjectiveWeights", "SampledObjective", "sample_objective"]
+__all__ = ["LatentMeans", "ObjectiveWeights", "SampledObjective", "sample_objective"]
 
 # Inputs that are drawn at once, and the fewest such batches: their spread gives errors of derivatives.
 _BATCH, _BATCHES = 2048, 32
@@ -28,8 +28,10 @@ _MULTIPLE = 64
 _AT_THRESHOLD = 8
 # Batches whose sums are added at once.
 _ROUND = 16
-# Numbers of an input whose means are known, and of its parts of the objective: mse, l1, l0.
-_CONTROLS, _PARTS = 4, 3
+# Numbers of an input whose means are always known, and all that may be; the squared error comes after them.
+_OF_FEATURES, _CONTROLS = 4, 8
+# Of an input: squared error, l1, L0.
+_PARTS = (8, 6, 7)
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,18 @@ class ObjectiveWeights:
     l0: float
     prefixes: FloatArray
     """(n_latents + 1,): entry i is the weight of all prefixes with more than i latents, 0 at the end."""
+
+
+class LatentMeans(NamedTuple):
+    """Exact means over inputs of four sums over latents, and what these are off by, (4,) each.
+
+    The latents are h_i, their decoder columns v_i, the decoder's bias c, the activations a. The sums are of
+    h_i v_i . (c - a), of |v_i|^2 h_i^2 times the weight of all prefixes that have latent i, of |v_i| h_i, and
+    the number of latents that are on.
+    """
+
+    means: FloatArray
+    errors: FloatArray
 
 
 class SampledObjective(NamedTuple):
@@ -55,7 +69,7 @@ class SampledObjective(NamedTuple):
 
 def sample_objective(
     sae: Model, law: Features, phi: FloatArray, centre: FloatArray, weights: ObjectiveWeights, samples: int,
-    seed: int, gradient: bool,
+    seed: int, gradient: bool, latents: LatentMeans | None = None,
 ) -> SampledObjective:  # fmt: skip
     """Return the parts of the objective of the network `sae` as means over `samples` inputs or a few more.
 
@@ -64,7 +78,8 @@ def sample_objective(
     the same numbers, whatever the number of threads.
 
     Means are corrected by their regression on numbers whose means are known: sum of the features, number of
-    those that are on, its square, squared length of the activations. The bias of this is of order 1/samples.
+    those that are on, its square, squared length of the activations, and those of `latents`, if they are
+    given. The bias of this is of order 1/samples.
     """
     count = max(-(-samples // _BATCH), _BATCHES)
     size = _MULTIPLE * -(-samples // (count * _MULTIPLE))
@@ -75,7 +90,8 @@ def sample_objective(
     pairs = law.pair_probability()
     np.fill_diagonal(pairs, law.on_probability())
     second = np.sum(phi @ law.second_moment_matrix() * phi)
-    origin = np.array([law.mean.sum(), np.trace(pairs), pairs.sum(), second, *[0.0] * _PARTS])
+    known, errors = (np.zeros(_CONTROLS - _OF_FEATURES),) * 2 if latents is None else latents
+    origin = np.array([law.mean.sum(), np.trace(pairs), pairs.sum(), second, *known, 0.0])
 
     def batch(at: int) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """Return sums and products of the numbers of a batch's inputs, and the means of its derivatives."""
@@ -106,7 +122,14 @@ def sample_objective(
                     squares[name] = squares.get(name, 0.0) + array**2
             remaining = time_left(work_seconds() - begin, ends, count)
             status(f"{ends * size:,} of {count * size:,} samples{remaining}")
-    parts, error = _regress(total, products, count * size, np.array([1.0, weights.l1, weights.l0]))
+    shift = np.array([0.0, *known[2:]])  # of the parts of the objective, in `total`
+    controls = _OF_FEATURES if latents is None else _CONTROLS
+    strengths = np.array([1.0, weights.l1, weights.l0])
+    parts, error, slope = _regress(total, products, count * size, strengths, controls)
+    parts += shift
+    error = float(
+        np.hypot(error, np.abs(slope[_OF_FEATURES:] @ strengths) @ errors[: controls - _OF_FEATURES])
+    )
     if not gradient:
         return SampledObjective(parts, error, None, None)
     means = {name: array / count for name, array in slopes.items()}
@@ -118,20 +141,26 @@ def sample_objective(
 
 
 def _regress(
-    total: FloatArray, products: FloatArray, samples: int, weights: FloatArray
-) -> tuple[FloatArray, float]:
-    """Return (means of the parts given the known means of the controls, error of their weighted sum).
+    total: FloatArray, products: FloatArray, samples: int, weights: FloatArray, controls: int
+) -> tuple[FloatArray, float, FloatArray]:
+    """Return (means of the parts given the known means of the controls, error of their weighted sum, slopes).
 
-    The controls are four numbers of an input whose means are known, the parts its squared error, l1 and L0.
-    With both in one vector y of 7 entries, the controls first and less their known means, `total` is the sum
-    of y and `products`, (7, 7), that of y y', over `samples` inputs. `weights` are those of the three parts.
+    The first `controls` numbers of an input have known means; the parts of its objective are squared error,
+    l1 and L0, in `_PARTS`. With all, less the known means, in one vector y, `total` is the sum of y and
+    `products` that of y y', over `samples` inputs. `weights` are those of the three parts. The slopes,
+    (controls, 3), are those of the regression of the parts.
     """
     mean = total / samples
     spread = products / samples - np.outer(mean, mean)
-    controls, parts = slice(_CONTROLS), slice(_CONTROLS, None)
-    slope = np.linalg.pinv(spread[controls, controls], 1e-10, hermitian=True) @ spread[controls, parts]
-    left = weights @ (spread[parts, parts] - slope.T @ spread[controls, parts]) @ weights
-    return mean[parts] - mean[controls] @ slope, float(np.sqrt(max(float(left), 0.0) / samples))
+    parts = list(_PARTS)
+    of_controls, of_parts = spread[:controls, :controls], spread[:controls, parts]
+    # Each in units of its spread: they differ by decades.
+    unit = np.sqrt(np.maximum(of_controls.diagonal(), 0.0))
+    unit = np.where(unit > 0.0, unit, 1.0)
+    inverse = np.linalg.pinv(of_controls / np.outer(unit, unit), 1e-10, hermitian=True)
+    slope = inverse @ (of_parts / unit[:, None]) / unit[:, None]
+    left = weights @ (spread[np.ix_(parts, parts)] - slope.T @ of_parts) @ weights
+    return mean[parts] - mean[:controls] @ slope, float(np.sqrt(max(float(left), 0.0) / samples)), slope
 
 
 class _Network(NamedTuple):
@@ -230,42 +259,71 @@ def _encode(x: FloatArray, s: int, net: _Network, at: _Input) -> tuple[int, floa
 
 
 @inlined
-def _decode(x: FloatArray, s: int, net: _Network, at: _Input, count: int, slack: float) -> tuple[int, float]:
-    """Set `at.on`, the latents that are on, and `at.r`, reconstruction less activations; return (number, l1).
+def _decode(
+    x: FloatArray, s: int, net: _Network, at: _Input, count: int, slack: float
+) -> tuple[int, float, float]:
+    """Set `at.on`, the latents that are on, and `at.r`, reconstruction less activations.
 
-    The number is that of the latents on, l1 the sum of their sizes times the norms of their decoder columns.
+    Return (number of latents on, sum of their sizes times the norms of their decoder columns, sum of the
+    squares of these products times the weight of all prefixes that have the latent).
     The input is row s of x with `count` features on; `slack` bounds the sum of the sizes of the terms in any
     latent's pre-activation: a latent above its threshold by no more than rounding counts as off.
     """
-    V, z, r = net.V, at.z, at.r
-    active, l1 = 0, 0.0
-    r[:] = net.c - at.a
-    for i in range(z.size):
+    V, z, r, on = net.V, at.z, at.r, at.on
+    above = 0
+    for i in range(z.size):  # without a branch: which are on is not predictable
+        on[above] = i
+        above += z[i] > net.t[i]
+    active, l1, squares = 0, 0.0, 0.0
+    for m in range(above):
+        i = on[m]
         excess = z[i] - net.t[i]
-        if excess <= 0.0:
-            continue
         if excess <= net.rounding * slack:  # that of this latent may be smaller
             size = np.abs(net.b[i]) + net.t[i]
             for k in range(count):
                 size += np.abs(x[s, at.features[k]] * net.W[at.features[k], i])
             if excess <= net.rounding * size:
                 continue
-        at.on[active] = i
+        on[active] = i
         active += 1
-        l1 += net.norms[i] * z[i]
-        for k in range(r.size):
-            r[k] += z[i] * V[i, k]
-    return active, l1
+        length = net.norms[i] * z[i]
+        l1 += length
+        squares += net.tail[i] * length * length
+    r[:] = net.c - at.a
+    quads = active - active % 4
+    for m in range(0, quads, 4):  # four at a time: r is read and written less often
+        i, j, k, n = on[m], on[m + 1], on[m + 2], on[m + 3]
+        h, g, f, e = z[i], z[j], z[k], z[n]
+        for q in range(r.size):
+            r[q] += h * V[i, q] + g * V[j, q] + f * V[k, q] + e * V[n, q]
+    for m in range(quads, active):
+        h = z[on[m]]
+        for q in range(r.size):
+            r[q] += h * V[on[m], q]
+    return active, l1, squares
+
+
+@inlined
+def _dot(x: FloatArray, y: FloatArray) -> float:
+    """Return the inner product of two vectors, by four sums at a time, which do not wait for each other."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    quads = x.size - x.size % 4
+    for k in range(0, quads, 4):
+        a += x[k] * y[k]
+        b += x[k + 1] * y[k + 1]
+        c += x[k + 2] * y[k + 2]
+        d += x[k + 3] * y[k + 3]
+    for k in range(quads, x.size):
+        a += x[k] * y[k]
+    return (a + b) + (c + d)
 
 
 @inlined
 def _add_error(r: FloatArray, weight: float, R: FloatArray) -> float:
     """Add the error r times `weight` to R, in place; return the squared length of r times `weight`."""
-    square = 0.0
     for k in range(r.size):
         R[k] += weight * r[k]
-        square += r[k] * r[k]
-    return weight * square
+    return weight * _dot(r, r)
 
 
 @inlined
@@ -291,15 +349,17 @@ def _add_errors(
         if gradient:
             slope = net.l1 * net.norms[i]
             of_norm = net.l1 * z[i] / net.norms[i] if net.norms[i] > 0.0 else 0.0
+            twice = 2.0 * z[i]
             for k in range(r.size):
-                slope += 2.0 * R[k] * V[i, k]
-                by_V[i, k] += 2.0 * z[i] * R[k] + of_norm * V[i, k]
+                by_V[i, k] += twice * R[k] + of_norm * V[i, k]
+            slope += 2.0 * _dot(R, V[i])
             by_b[i] += slope
             for k in range(count):
                 by_W[at.features[k], i] += slope * x[s, at.features[k]]
         if above != tail[0]:
+            h = z[i]
             for k in range(r.size):
-                r[k] -= z[i] * V[i, k]
+                r[k] -= h * V[i, k]
     if above != tail[0]:
         square += _add_error(r, tail[0] - above, R)
     for k in range(r.size):
@@ -374,9 +434,7 @@ def _jump(net: _Network, at: _Input, i: int, j: int, shift: float) -> float:
             for k in range(r.size):
                 r[k] -= h[m] * V[m, k]
     jump: float = t[i] * net.norms[i] * (net.l1 + tail[i] * t[i] * net.norms[i])
-    for k in range(r.size):
-        jump += 2.0 * t[i] * R[k] * V[i, k]
-    return jump
+    return jump + 2.0 * t[i] * _dot(R, V[i])
 
 
 @kernel
@@ -384,26 +442,29 @@ def _add_samples(
     x: FloatArray, net: _Network, table: DensityTable, gradient: bool, stride: int, rows: FloatArray,
     by: _Slopes,
 ) -> None:  # fmt: skip
-    """Write seven numbers of each input, a row of x, to `rows`; add derivatives to `by`, if `gradient`.
+    """Write nine numbers of each input, a row of x, to `rows`; add derivatives to `by`, if `gradient`.
 
     They are the sum of its features, the number on, its square, and the squared length of the activations;
-    then squared error, l1 and L0. `table` has the density of a feature's value. Derivatives that arise as
-    latents turn on use one in `stride` latents for each row, and are left out for 0.
+    the four sums of `LatentMeans`; and the squared error. `table` has the density of a feature's value.
+    Derivatives that arise as latents turn on use one in `stride` latents for each row, and are left out for
+    0.
     """
     (n, latents), d = net.W.shape, net.c.size
     at = _Input(
-        np.empty(n, np.int64), np.empty(latents, np.int64), np.empty(latents), np.empty(latents),
+        np.empty(n, np.int64), np.empty(latents + 1, np.int64), np.empty(latents), np.empty(latents),
         np.empty(d), np.empty(d), np.empty(d),
     )  # fmt: skip
     for s in range(len(x)):
         check_interrupt(s % 256 == 0)
         count, total, slack = _encode(x, s, net, at)
-        active, l1 = _decode(x, s, net, at, count, slack)
-        square = _add_errors(x, s, net, at, count, active, gradient, by)
-        length = 0.0
+        active, l1, squares = _decode(x, s, net, at, count, slack)
+        length, cross = 0.0, 0.0
         for k in range(d):
             length += at.a[k] * at.a[k]
+            error = net.c[k] - at.a[k]  # without latents
+            cross += (at.r[k] - error) * error
         rows[s, 0], rows[s, 1], rows[s, 2], rows[s, 3] = total, count, count * count, length
-        rows[s, 4], rows[s, 5], rows[s, 6] = square, l1, active
+        rows[s, 4], rows[s, 5], rows[s, 6], rows[s, 7] = cross, squares, l1, active
+        rows[s, 8] = _add_errors(x, s, net, at, count, active, gradient, by)
         if stride > 0:
             _add_thresholds(x, s, net, at, count, table, stride, by)

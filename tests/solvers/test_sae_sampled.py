@@ -71,6 +71,37 @@ def test_samples_have_the_exact_value_and_gradient(law, hidden, prefixes, centre
     assert abs(means.value / 1.05 - exact.value) > BAR * means.error_estimate
 
 
+@pytest.mark.parametrize(
+    ("law", "hidden", "prefixes"),
+    [
+        (Features(3, (0.3, 0.2, 0.6), scale=SCALE, groups=[PAIR]), "relu", None),
+        (Features(3, (0.3, 0.2, 0.6), "half-normal", scale=SCALE), "jumprelu", {1: 0.5, 2: 0.2, 5: 1.0}),
+    ],
+    ids=["groups", "prefixes"],
+)
+def test_exact_means_of_single_latents_leave_a_smaller_error(law, hidden, prefixes):
+    rng = np.random.default_rng(5)
+    phi, sae = rng.normal(size=(2, 3)), autoencoder(rng, 2, 5, hidden)
+
+    def objective(method, seed=0):
+        return AutoencoderObjective(
+            law, phi, l1=0.2, l0=0.1, prefixes=prefixes, method=method, samples=6000, rng=seed
+        )
+
+    exact = objective("exact")(sae, gradient=False)
+    all_means = [objective("samples", seed)(sae, gradient=False) for seed in range(60)]
+    off = np.array([(means.value - exact.value) / means.error_estimate for means in all_means])
+    # Squares of 60 normal numbers: a false alarm in a million. The error is a standard one, not a wide bound.
+    low, high = stats.chi2.ppf([ALPHA / 2, 1 - ALPHA / 2], off.size)
+    assert low < np.sum(off**2) < high
+    assert abs(off.mean()) * np.sqrt(off.size) < BAR
+    plain = objective("samples")(sae)
+    assert all_means[0].error_estimate < 0.7 * plain.error_estimate
+    for means in all_means:
+        assert (means.l1, means.l0) == pytest.approx((exact.l1, exact.l0), rel=1e-4)
+    assert plain.l1 != pytest.approx(exact.l1, rel=1e-4)
+
+
 def test_many_latents_share_the_inputs_that_are_put_on_thresholds():
     rng, law = np.random.default_rng(7), Features(2, 0.4)
     one = autoencoder(rng, 2, 70, "jumprelu")

@@ -31,11 +31,15 @@ from superposition.validate.ledger import (
     verdict,
 )  # fmt: skip
 from superposition.validate.ledger import stored_verdicts as judged
-from superposition.validate.ledger.claim import (
+from superposition.validate.ledger.claim import corrected_statement
+from superposition.validate.ledger.cowsik_scaling import chain_constant, posterior_loss
+from superposition.validate.ledger.cowsik_structure import drop_ratio
+from superposition.validate.report import build, page
+from superposition.validate.runner import cache
+from superposition.validate.runner.findings import (
     ABOUT,
     Limit,
     confirmed,
-    corrected_statement,
     derived,
     experiment,
     in_range,
@@ -44,11 +48,7 @@ from superposition.validate.ledger.claim import (
     preregistered,
     rounding,
     symbolic,
-)  # fmt: skip
-from superposition.validate.ledger.cowsik_scaling import chain_constant, posterior_loss
-from superposition.validate.ledger.cowsik_structure import drop_ratio
-from superposition.validate.report import build, page
-from superposition.validate.runner import cache
+)
 
 
 @pytest.fixture

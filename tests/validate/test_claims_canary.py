@@ -25,8 +25,9 @@ import sympy
 import xarray as xr
 
 from superposition.validate.ledger import select_claims
-from superposition.validate.ledger.claim import claim, evidence, numeric, rounding
+from superposition.validate.ledger.claim import claim, evidence
 from superposition.validate.runner import cache
+from superposition.validate.runner.findings import numeric, rounding
 
 
 def _places(x):
@@ -191,7 +192,7 @@ FORMULA = {
     "_run": slice(1, 2),
 }
 FORMULA |= dict.fromkeys(
-    ("symbolic", "numeric", "searched_bound", "experiment", "confirmed", "not_refuted"), slice(1, 2)
+    ("symbolic", "numeric", "searched", "experiment", "confirmed", "not_refuted"), slice(1, 2)
 )
 FORMULA |= dict.fromkeys(("derived", "rounding", "preregistered", "post_hoc", "Family"), slice(0))
 # A difference of two routes stays one.

@@ -7,7 +7,7 @@ from scipy.linalg import lstsq
 from superposition.solvers.decoders import optimum
 from superposition.theory.decoders import jumprelu_loss
 from superposition.validate.experiments import decoders, rug
-from superposition.validate.experiments.decoders.trained import _OutputFunction, refitted_losses
+from superposition.validate.experiments.decoders.trained import _outputs, refitted_losses
 
 TINY = {
     "map": {"p": [1e-3, 0.1], "ratio": [0.1]},
@@ -59,7 +59,7 @@ def test_the_straight_through_slope_is_that_of_the_loss():
     for shift in (-0.03, 0.0, 0.03):
         edge = best.a * best.theta + best.b + shift
         theta = torch.tensor(edge, dtype=torch.float64, requires_grad=True)
-        output = _OutputFunction(torch, "jumprelu", 0, 0.1 * s)(y, theta)
+        output = _outputs(y, theta, "jumprelu", 0, 0.1 * s)
         (torch.tensor(x) - output).square().mean().backward()
         h = 1e-4 * s  # the difference is good to h²
         less, more = (jumprelu_loss((edge + d - best.b) / best.a, best.a, best.b, s, p) for d in (-h, h))
@@ -91,4 +91,4 @@ def test_what_topk_and_relu_keep():
     torch = pytest.importorskip("torch", reason="training needs PyTorch")
     y, zero = torch.tensor([[0.25, -1.0, 2.0, 0.125]]), torch.zeros(4)
     for kind, kept in (("topk", [0.25, 0.0, 2.0, 0.0]), ("relu", [0.25, 0.0, 2.0, 0.125])):
-        assert _OutputFunction(torch, kind, 2, 1.0)(y, zero).tolist() == [kept]
+        assert _outputs(y, zero, kind, 2, 1.0).tolist() == [kept]

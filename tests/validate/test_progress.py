@@ -33,4 +33,4 @@ def test_what_is_left_is_scaled_by_what_the_finished_ones_took(now):
 
 def test_durations_are_round():
     shown = {0.2: "1 s", 89: "89 s", 300: "5 min", 9000: "2.5 h"}
-    assert {seconds: room._duration(seconds) for seconds in shown} == shown
+    assert {seconds: room.format_duration(seconds) for seconds in shown} == shown

@@ -16,6 +16,7 @@ from superposition.validate.reference.read import REFERENCE
 from superposition.validate.reference.run_datasets import FACTS, combine_runs, extract_run
 from superposition.validate.runner import commands, provenance, registry
 from superposition.validate.runner.cache import ResultCache
+from superposition.validate.runner.tasks import format_duration
 
 DATASETS = sorted(read.checksums())
 RUNS = provenance.shipped_runs()
@@ -160,9 +161,9 @@ def test_what_the_command_makes_is_put_into_its_dataset(copy, monkeypatch, capsy
     monkeypatch.setattr(registry, "find_run", lambda name: toy)
     monkeypatch.setattr(registry, "list_runs", lambda: {**RUNS, name: toy})
     long = read.read("collisions_fig3", run="collisions.long")
-    hours, lines = commands.expected_seconds(toy) / 3600.0, []
+    lines = []
     (path,) = commands.make_runs([name], out=copy.parent / "made", device="cpu", progress=lines.append)
-    assert lines[0] == f"{name}: {hours:.3g} hours to expect"
+    assert lines[0] == f"{name}: {format_duration(commands.expected_seconds(toy))} to expect"
     assert cli.main(["reference", str(path)]) == 0
     assert f"stored: {name}" in capsys.readouterr().out
     facts = read.facts("collisions_fig3")

@@ -17,8 +17,8 @@ import pytest
 
 from superposition.validate import ledger
 from superposition.validate.ledger import stored_verdicts
-from superposition.validate.ledger.claim import Limit
 from superposition.validate.runner.cache import ResultCache
+from superposition.validate.runner.findings import Limit
 
 ROUNDING = 1e-9
 NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?!\w)")

@@ -25,18 +25,8 @@ from ...theory.validation import choice, doubles, numbers_or_repeat, short_repr
 from ..runner.declarations import Figure
 
 __all__ = [
-    "DIVERGING",
-    "LEGEND_ABOVE",
-    "deepest_point",
-    "draw_estimates",
-    "draw_interference",
-    "draw_means",
-    "finish_axes",
-    "plot_function",
-    "plot_theory_vs_experiment",
-    "size_axis",
-    "svg",
-    "with_prefix",
+    "DIVERGING", "LEGEND_ABOVE", "deepest_point", "draw_estimates", "draw_interference", "draw_means",
+    "finish_axes", "plot_function", "plot_theory_vs_experiment", "size_axis", "svg", "with_prefix",
 ]  # fmt: skip
 
 # Markers in a group, each with the same style: it can stand once, at the group.
@@ -105,10 +95,8 @@ def plot_function(function: Callable[P, R]) -> Callable[P, R]:
             lacking = _LACKING.search(str(error.args[0]))
             if not sets or lacking is None or lacking[1] in names:  # another fault
                 raise
-            which, names_text = (
-                " or ".join(f"`{name}`" for name in sets),
-                ", ".join(sorted(names)) or "nothing",
-            )
+            which = " or ".join(f"`{name}`" for name in sets)
+            names_text = ", ".join(sorted(names)) or "nothing"
             raise ValueError(
                 f"{which} must be a dataset with {lacking[1]!r}; got one of {names_text}."
             ) from error
@@ -231,11 +219,10 @@ def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Collection[Estimate], 
     x = numbers_or_repeat("x", x)
     if x.size != len(estimates):
         raise ValueError(f"`estimates` must be one for each of {x.size} points `x`; got {len(estimates)}.")
-    middle, *ends = (
-        np.array([(estimate.value, estimate.low, estimate.high) for estimate in estimates]).reshape(-1, 3).T
-    )
+    limits = [(estimate.value, estimate.low, estimate.high) for estimate in estimates]
+    middle, low, high = np.reshape(limits, (-1, 3)).T
     # An exact limit may lie a rounding error inside the estimate itself.
-    sides = np.maximum([middle - ends[0], ends[1] - middle], 0)
+    sides = np.maximum([middle - low, high - middle], 0)
     ax.errorbar(x, middle, sides, **{"fmt": "o", "capsize": 2, **style})
 
 

@@ -16,16 +16,9 @@ from ...theory.features import Features, parent_child
 from ...theory.model import Model
 from ...theory.sae.derive import derive_hedging
 from ..experiments.sae import dense
-from .claim import (
-    Evidence,
-    claim,
-    corrected_statement,
-    derived,
-    evidence,
-    numeric,
-    rounding,
-    symbolic,
-)
+from ..runner.declarations import span
+from ..runner.findings import derived, numeric, rounding, symbolic
+from .claim import Evidence, claim, corrected_statement, evidence
 from .problems import SOURCE as PROBLEMS
 
 HEDGING, ABSORPTION = "hedging2025", "absorption2024"
@@ -86,11 +79,6 @@ def check_s2(quick: bool) -> Evidence:
         numeric("child's share of the best latent found", abs(d[1] / d[0]), ">", derived(0)),
         numeric("its error less what the eigenvector leaves", abs(best.value - least), "<=", rounding(1e-8)),
     )
-
-
-def _span(values: xr.DataArray) -> str:
-    """Return the least and the largest of some values as text."""
-    return f"{float(values.min()):g} to {float(values.max()):g}"
 
 
 def _leaning_pair(part: float, threshold: float) -> Model:
@@ -161,14 +149,16 @@ def check_o43(quick: bool, ds: xr.Dataset) -> Evidence:
     from_random = recovered.sel(kind="from random")
     low = ds["l1"] * ds["length"] - ds["l1"] ** 2 / 2.0
     high = ds["l1"] * np.sqrt(ds.attrs["n_hidden"]) * ds["rms"]
+    dense_share = float((objective.sel(kind="dense") / high).max())
     return evidence(
-        f"Shares {_span(ds['nested'])}, strengths {_span(ds['l1'])}, {_span(ds['n_latents'])} latents: "
-        f"{true.size} places, a seed each. The dense code has the columns q and -q of an orthonormal basis, "
-        "rebuilds every input and recovers none. Where latents are fewer the true dictionary is that of the "
-        "features of largest second moment, and cannot recover all, by definition. Its encoder is the better "
-        f"of two trained ones. Trained from random atoms, {ds.attrs['steps']} steps of Adam, objectives are "
-        f"{float(random.min()):.2f} to {float(random.max()):.3g} times the dense code's. The documentation "
-        "(sae) proves the two bounds, and names measurements that were posted before.",
+        f"Shares {span(ds['nested'], 'g')}, strengths {span(ds['l1'], 'g')}, {span(ds['n_latents'], 'g')} "
+        f"latents: {true.size} places, a seed each. The dense code has the columns q and -q of an "
+        "orthonormal basis, rebuilds every input and recovers none. Where latents are fewer the true "
+        "dictionary is that of the features of largest second moment, and cannot recover all, by definition. "
+        f"Its encoder is the better of two trained ones. Trained from random atoms, {ds.attrs['steps']} "
+        f"steps of Adam, objectives are {float(random.min()):.2f} to {float(random.max()):.3g} times the "
+        "dense code's. The documentation (sae) proves the two bounds, and names measurements that were "
+        "posted before.",
         corrected_statement(
             "at none of these places is the true dictionary what the objective prefers, as far as its "
             f"encoders were searched: it costs {float(true.min()):.2f} to {float(true.max()):.3g} times as "
@@ -183,12 +173,7 @@ def check_o43(quick: bool, ds: xr.Dataset) -> Evidence:
             "whatever the autoencoder, the least objective is l1 E|y| - l1^2/2 or more and, from two "
             f"latents a dimension on, at most l1 sqrt({ds.attrs['n_hidden']} E|y|^2), which is "
             f"{float((high / low).max()):.2g} times as much",
-            numeric(
-                "dense code / upper bound",
-                float((objective.sel(kind="dense") / high).max()),
-                "<=",
-                derived(1),
-            ),
+            numeric("dense code / upper bound", dense_share, "<=", derived(1)),
             numeric("least objective found / lower bound", float((objective / low).min()), ">=", derived(1)),
         ),
         about="answer",

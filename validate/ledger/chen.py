@@ -17,7 +17,8 @@ from ...theory import relu
 from ...theory.features import Features
 from ...theory.validation import FloatArray
 from ..proofs.certificates import learning_certificate
-from .claim import Evidence, claim, derived, evidence, numeric
+from ..runner.findings import derived, numeric
+from .claim import Evidence, claim, evidence
 
 SOURCE = "chen2023"
 

@@ -11,62 +11,17 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ...theory.annotations import as_annotated
 from ...theory.validation import choice, integer
-from ..runner.findings import (
-    ABOUT,
-    Criterion,
-    Finding,
-    Limit,
-    confirmed,
-    derived,
-    enough_runs,
-    experiment,
-    in_range,
-    not_refuted,
-    numeric,
-    post_hoc,
-    preregistered,
-    rounding,
-    searched_bound,
-    symbolic,
-)
+from ..runner.findings import ABOUT, Finding
 from .stored_verdicts import MEANINGS, UNDECIDED, WRONG, Verdict
 
 __all__ = [
-    "MEANINGS",
-    "ROUGHLY",
-    "SAME",
-    "UNDECIDED",
-    "WRONG",
-    "CheckedClaim",
-    "Claim",
-    "Criterion",
-    "Evidence",
-    "Finding",
-    "Limit",
-    "Statement",
-    "Verdict",
-    "as_record",
-    "claim",
-    "confirmed",
-    "corrected_statement",
-    "derived",
-    "enough_runs",
-    "evidence",
-    "experiment",
-    "from_record",
-    "in_range",
-    "not_refuted",
-    "numeric",
-    "post_hoc",
-    "preregistered",
-    "rounding",
-    "searched_bound",
-    "symbolic",
-    "text",
+    "MEANINGS", "ROUGHLY", "SAME", "UNDECIDED", "WRONG", "CheckedClaim", "Claim", "Evidence", "Finding",
+    "Statement", "Verdict", "as_record", "claim", "corrected_statement", "evidence", "from_record", "text",
     "verdict",
 ]  # fmt: skip
 
@@ -268,6 +223,7 @@ def evidence(
 
     Examples
     --------
+    >>> from superposition.validate.runner.findings import numeric, rounding
     >>> right = numeric("gap", 1e-16, "<=", rounding(1e-9))
     >>> wrong = numeric("gap", 0.1, "<=", rounding(1e-9))
     >>> added = evidence("added", wrong, corrected_statement("it is 2", right))
@@ -384,18 +340,14 @@ def text(rows: Iterable[CheckedClaim], width: int = 100) -> str:
     """
     width = integer("width", width, 20)
 
-    def fill(words: str, indent: str) -> str:
-        """Return `words` wrapped to the width, each line behind `indent`."""
-        # Not at hyphens: they are minus signs in formulas.
-        return textwrap.fill(
-            words, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
-        )
+    # Not at hyphens: they are minus signs in formulas.
+    fill = partial(textwrap.fill, width=width, break_on_hyphens=False)
 
     def paragraph(row: CheckedClaim) -> str:
         """Return a row's statement, then indented its verdict and correction."""
         detail = row.correction or row.trouble
         verdict = f"{row.verdict}: {detail}" if detail else str(row.verdict)
         statement = f"{row.claim.id}, {row.claim.where}: {row.claim.statement}"
-        return fill(statement, "") + "\n" + fill(verdict, "    ")
+        return f"{fill(statement)}\n{fill(verdict, initial_indent='    ', subsequent_indent='    ')}"
 
     return "\n\n".join(map(paragraph, rows))

@@ -13,22 +13,19 @@ import xarray as xr
 
 from ...solvers.statistics import Estimate, Family, mean
 from ..experiments.codes.symmetry import by_cell
-from ..training.schedule import BLOCK
-from . import claim as ledger
-from .claim import (
-    Evidence,
-    claim,
+from ..runner.findings import (
     confirmed,
-    corrected_statement,
     derived,
     enough_runs,
-    evidence,
     experiment,
     in_range,
     not_refuted,
     post_hoc,
     preregistered,
 )
+from ..training.schedule import BLOCK
+from . import claim as ledger
+from .claim import Evidence, claim, corrected_statement, evidence
 from .cowsik_structure import CONVERGED, ENDS, HALF, LOW, MIDDLE, QUARTER, SOURCE, STOP
 
 # Numbers of features.
@@ -155,14 +152,13 @@ def check_c33(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
         f"{fall.size} models of {N4096} and more features, and the standard error of the difference of the "
         f"means that the rule compares is {chance:.2%}. The public code of the source compares means over "
         f"200 batches, once in 30; with it {N4096} features end at {_join_estimates(near[:-1], '+.1%')} "
-        f"(ratios {LOW}, "
-        f"{QUARTER}, {HALF}) and {N8192} at {near[-1].value:+.2%} ({QUARTER}). Predicted before the runs: by "
-        f"the rule of the text, within a tenth of the rug at ratios {LOW} and {QUARTER} (true) and at most "
-        f"half of its loss at {HALF} (false from {N2048} features on). Limits for the public code were fixed "
-        f"before these models were trained, after a look at others. That it leaves {N2048} features "
-        f"{-PUBLIC_BELOW:.0%} or more below the rug at ratio {QUARTER} is {outcome}, and has no part in the "
-        f"verdict: they end at {below.value:+.1%}, between {below.low:+.0%} and {below.high:+.0%}. Models "
-        "that are trained on leave the rug: C44.",
+        f"(ratios {LOW}, {QUARTER}, {HALF}) and {N8192} at {near[-1].value:+.2%} ({QUARTER}). Predicted "
+        f"before the runs: by the rule of the text, within a tenth of the rug at ratios {LOW} and {QUARTER} "
+        f"(true) and at most half of its loss at {HALF} (false from {N2048} features on). Limits for the "
+        "public code were fixed before these models were trained, after a look at others. That it leaves "
+        f"{N2048} features {-PUBLIC_BELOW:.0%} or more below the rug at ratio {QUARTER} is {outcome}, and "
+        f"has no part in the verdict: they end at {below.value:+.1%}, between {below.low:+.0%} and "
+        f"{below.high:+.0%}. Models that are trained on leave the rug: C44.",
         models.enough,
         *in_range(models.keeps, "loss / rug - 1, stopping rule", early, -SAME, SAME),
         *in_range(same, "loss / rug - 1 by the public code", near, -PUBLIC_NEAR, PUBLIC_NEAR),
@@ -248,16 +244,15 @@ def check_c34(quick: bool, ds: xr.Dataset, later: xr.Dataset) -> Evidence:
     most = float(at.sel(ratio=HALF, n_features=N8192).min())
     return evidence(
         f"Where the stopping rule ends training, at p = {MIDDLE} and ratios {CELLS}, the standard deviation "
-        f"over the mean of row variances is {_join_estimates(early, '.2g')}, "
-        f"and {models.single(name):.2g} in one "
-        f"model of {N8192} features at ratio {HALF}: as printed. The print's map has other p, and of {N8192} "
-        f"features there are five models at ratio {QUARTER}, one at {HALF} and none at {LOW}. Trained on "
-        f"for {later.attrs['steps']} steps at a lower rate, {N8192} features at ratio {QUARTER} have "
-        f"{np.nanmean(quarter):.2g}, but at ratio {HALF}, where models become pairs, {N4096} features have "
-        f"{pairs.value:.2g} and one model of {N8192} has {most:.2g}. Predicted before: a twentieth at most "
-        f"at ratio {QUARTER}, which holds; nine tenths and more in pairs of {N4096} and {N8192} features, "
-        f"which is nearly so at {N4096} alone. The variance over rows, which the caption shows, falls like "
-        "1/n_s^2 for any code (C30).",
+        f"over the mean of row variances is {_join_estimates(early, '.2g')}, and {models.single(name):.2g} "
+        f"in one model of {N8192} features at ratio {HALF}: as printed. The print's map has other p, and of "
+        f"{N8192} features there are five models at ratio {QUARTER}, one at {HALF} and none at {LOW}. "
+        f"Trained on for {later.attrs['steps']} steps at a lower rate, {N8192} features at ratio {QUARTER} "
+        f"have {np.nanmean(quarter):.2g}, but at ratio {HALF}, where models become pairs, {N4096} features "
+        f"have {pairs.value:.2g} and one model of {N8192} has {most:.2g}. Predicted before: a twentieth at "
+        f"most at ratio {QUARTER}, which holds; nine tenths and more in pairs of {N4096} and {N8192} "
+        f"features, which is nearly so at {N4096} alone. The variance over rows, which the caption shows, "
+        "falls like 1/n_s^2 for any code (C30).",
         enough_runs(f"models of {N8192} features at each ratio", int(counts.min()), origin=ds),
         models.keeps(text, early, "<=", SAME),
         models.keeps(f"{text} at ratio {QUARTER}", early[1], "<=", preregistered(0.05)),

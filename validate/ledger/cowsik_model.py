@@ -8,19 +8,8 @@ from ...solvers.rug import optimum
 from ...theory import rug
 from ...theory.derivation import sp
 from ...theory.validation import FloatArray
-from .claim import (
-    Evidence,
-    Verdict,
-    claim,
-    corrected_statement,
-    derived,
-    evidence,
-    numeric,
-    post_hoc,
-    rounding,
-    searched_bound,
-    symbolic,
-)
+from ..runner.findings import derived, numeric, post_hoc, rounding, searched, symbolic
+from .claim import Evidence, Verdict, claim, corrected_statement, evidence
 
 SOURCE = "cowsik2024"
 # Gauss's rule on [0, 1].
@@ -84,7 +73,7 @@ def check_c2(quick: bool) -> Evidence:
         f"instead of {sp.factor(variance)}: linear from n_d = 1 on only.",
         symbolic("covariance less Var x times identity", covariance - variance * sp.eye(n)),
         symbolic("second differences of the optimal loss in n_d", sp.Matrix(second_differences)),
-        searched_bound("||I - M||^2 - (n_s - n_d), random M of rank n_d", worst, ">=", rounding(-1e-12)),
+        searched("||I - M||^2 - (n_s - n_d), random M of rank n_d", worst, ">=", rounding(-1e-12)),
         # Two roundings of numbers below 0.04.
         numeric("linear_loss less (1 - r) Var x", np.abs(line).max(), "<=", rounding(1e-16)),
         numbers={"first saving over the others, no bias, p = 0.1, n = 5": float(over_others)},
@@ -173,7 +162,7 @@ def check_c5(quick: bool) -> Evidence:
         f"{steps.max():.4f} at most.",
         # Gauss-Hermite with 80 points on a function of scale sigma/tau >= 1.25 standard deviations.
         numeric("loss at more noise against the mean over random biases", worst, "<=", rounding(1e-9)),
-        searched_bound("smallest slope of log optimal loss over log sigma", steps.min(), ">", derived(0)),
+        searched("smallest slope of log optimal loss over log sigma", steps.min(), ">", derived(0)),
     )
 
 
@@ -198,7 +187,7 @@ def check_c14(quick: bool) -> Evidence:
         f"the printed one. Eq. 16 approaches it as 1/sigma: largest relative gap {far.max():.1e} at sigma = "
         "100.",
         symbolic("root of dL/da less p U / S", best - p * cross / square),
-        searched_bound("smallest order of the approach in 1/sigma", order.min(), ">=", post_hoc(0.9)),
+        searched("smallest order of the approach in 1/sigma", order.min(), ">=", post_hoc(0.9)),
         numeric("largest relative gap at sigma = 1000", near.max(), "<=", post_hoc(1e-2)),
     )
 
@@ -221,13 +210,11 @@ def check_c15(quick: bool) -> Evidence:
         "display has this (E u)^2, and slips where it puts in a number; L = O(p), which follows, stands. At "
         f"ratio 1e-9 the optimum at p = 0.5 is {small[2]:.6f}, against {0.5 / 3 - 0.25 / 9:.6f} printed and "
         f"{0.5 / 3 - 0.25 / 4:.6f} corrected.",
-        searched_bound("smallest (limit loss - printed bound) / p^2", printed, ">=", derived(0)),
+        searched("smallest (limit loss - printed bound) / p^2", printed, ">=", derived(0)),
         corrected_statement(
             f"L >= p/3 - p^2/4 = Var x, as E u = {mean}, not 1/3",
             # Rounding of the difference of two numbers of order 1, divided by p^2 >= 1e-6 times p.
-            searched_bound(
-                "smallest (limit loss - corrected bound) / p^2", corrected, ">=", rounding(-1e-12)
-            ),
+            searched("smallest (limit loss - corrected bound) / p^2", corrected, ">=", rounding(-1e-12)),
             symbolic("p/3 - p^2 (E u)^2 - Var x", right),
         ),
         corrected_statement(
@@ -261,7 +248,7 @@ def check_c16(quick: bool) -> Evidence:
         f"for sigma > 0, positive together with positive probability, so a_opt > 0, as in {count} random "
         "cases.",
         symbolic("root of dL/da less U / S", best - cross / square),
-        searched_bound("smallest a_opt", smallest, ">", derived(0)),
+        searched("smallest a_opt", smallest, ">", derived(0)),
         # The textbook form of the ramps at z = -5 loses four digits.
         numeric("engine against quadrature of the quotient", gap, "<=", rounding(1e-10)),
     )
@@ -283,7 +270,7 @@ def check_c17(quick: bool) -> Evidence:
         f"The left side is {scaled.min() / 0.5:.1e} of the right or more.",
         symbolic("the left side as this integral, against its closed form", weighted_moment - closed),
         symbolic("the right side as this integral, less 1/2", half - sp.S.Half),
-        searched_bound("largest left over right side, t in [1e-6, 30]", scaled.max() / 0.5, "<", derived(1)),
+        searched("largest left over right side, t in [1e-6, 30]", scaled.max() / 0.5, "<", derived(1)),
         numbers={f"left over right side at t = {t}": scaled[-3 + t] / 0.5 for t in (1, 2)},
     )
 
@@ -301,11 +288,11 @@ def check_c21(quick: bool) -> Evidence:
         f"In {count} random cases L - p L_on is {gap.max():.2g} at most. At the optimum for p = 0.01, ratio "
         f"0.1 the on part is {part:.3f} of the loss. The lower bound that App. D goes on to derive needs "
         "this direction.",
-        searched_bound("largest L - p L_on", gap.max(), "<=", derived(0)),
+        searched("largest L - p L_on", gap.max(), "<=", derived(0)),
         corrected_statement(
             "L >= p L_on, as L - p L_on = (1 - p) L_off >= 0",
             # Rounding of the difference of numbers of order 10.
-            searched_bound("smallest L - p L_on", gap.min(), ">=", rounding(-1e-14)),
+            searched("smallest L - p L_on", gap.min(), ">=", rounding(-1e-14)),
         ),
         numbers={"p L_on / L at the optimum, p = 0.01, ratio 0.1": part},
         fault=Verdict.MISPRINT,

@@ -11,23 +11,18 @@ from ...solvers.rug import RugMatrix, optimum, row_statistics
 from ...solvers.statistics import Family, mean
 from ...theory import rug
 from ..experiments.codes.symmetry import by_cell
-from .claim import (
-    ROUGHLY,
-    Evidence,
-    Verdict,
-    claim,
+from ..runner.findings import (
     confirmed,
-    corrected_statement,
     derived,
     enough_runs,
-    evidence,
     experiment,
     not_refuted,
     numeric,
     post_hoc,
     rounding,
-    searched_bound,
+    searched,
 )
+from .claim import ROUGHLY, Evidence, Verdict, claim, corrected_statement, evidence
 from .cowsik_model import SOURCE, normal_density
 from .cowsik_scaling import posterior_loss
 
@@ -49,6 +44,7 @@ def check_c35(quick: bool) -> Evidence:
     sizes = (256, 1024, 4096)
     rugs = [RugMatrix(n, rng.choice(n, n // 4, replace=False)) for n in sizes]
     ratios = [float(row_statistics(rug_matrix, 0.1).lyapunov_ratio) for rug_matrix in rugs]
+    largest = _largest_factor(ratios)
     return evidence(
         "From n_d = n_s on W may be the identity, and there is no interference of which to ask what law it "
         "has. The captions of the source's figures, and the rest of its text, have n_s grow at a fixed "
@@ -57,12 +53,7 @@ def check_c35(quick: bool) -> Evidence:
         numeric("least s.d. of the interference at n_d = n_s", left, ">", derived(0)),
         corrected_statement(
             "in the limit n_s -> infinity at a fixed n_d/n_s",
-            numeric(
-                "largest factor of Lambda, 4 times the features",
-                _largest_factor(ratios),
-                "<=",
-                post_hoc(0.75),
-            ),
+            numeric("largest factor of Lambda, 4 times the features", largest, "<=", post_hoc(0.75)),
         ),
         fault=Verdict.MISPRINT,
     )
@@ -134,6 +125,7 @@ def check_c38(quick: bool) -> Evidence:
     middle = optimum(p, p * np.sqrt(log)).loss / (p / 3)
     example = optimum(p, p**0.9).loss / (p / 3)
     above = (1 / (log * np.sqrt(log))) * (0.5 + 2 / 3 * log) * 3
+    factor = _largest_factor(example)
     return evidence(
         f"At r = p (log 1/p)^(1/2), r/p = {np.sqrt(log[-1]):.3g} at p = {p[-1]:g}, nothing is gained. The "
         "drop starts at r = (2/3) p log(1/p) (C26). The source's own example is above that: at r = p^0.9 "
@@ -141,13 +133,8 @@ def check_c38(quick: bool) -> Evidence:
         numeric("L/(p/3) at r = p (log 1/p)^(1/2), p = 1e-78", float(middle[-1]), "<=", post_hoc(0.5)),
         corrected_statement(
             "for r >> p log(1/p), as in the source's example r = p^(1 - epsilon)",
-            searched_bound(
-                "largest factor of L/p at r = p^0.9 from p to the next",
-                _largest_factor(example),
-                "<",
-                derived(1),
-            ),
-            searched_bound(
+            searched("largest factor of L/p at r = p^0.9 from p to the next", factor, "<", derived(1)),
+            searched(
                 "the same by C20's bound at r = p (log 1/p)^(3/2)", _largest_factor(above), "<", derived(1)
             ),
         ),
@@ -169,9 +156,7 @@ def check_c39(quick: bool) -> Evidence:
     # What is left to an elementwise decoder that is told which features are on.
     share = p * best.sigma**2 * posterior_loss(best.sigma) / best.loss
     gain = best.loss / best_decoder(p, best.sigma).loss
-    most_on = searched_bound(
-        "least share of the loss where features are on", float(on.min()), ">=", derived(0.5)
-    )
+    most_on = searched("least share of the loss where features are on", float(on.min()), ">=", derived(0.5))
     law = abs(float(share[-1] * np.log(1 / p[-1]) / 2) - 1)
     return evidence(
         f"At ratio {ratio:g} and p = {', '.join(f'{x:g}' for x in p)} the share of the rug's loss that is "
@@ -181,9 +166,7 @@ def check_c39(quick: bool) -> Evidence:
         "are bounded by it. TRec is a threshold, a JumpReLU: it lowers the loss by the factors "
         f"{', '.join(f'{x:.3g}' for x in gain)}.",
         most_on,
-        searched_bound(
-            "least share left if it is known which are on", float(share.min()), ">=", derived(0.5)
-        ),
+        searched("least share left if it is known which are on", float(share.min()), ">=", derived(0.5)),
         corrected_statement("most of the error is made where features are on", most_on),
         corrected_statement(
             f"but to know which are on would remove all of it but {share[:5].min():.0%} to "
@@ -211,9 +194,7 @@ def check_c40(quick: bool) -> Evidence:
         "With the same weights the ReLU is nowhere worse, as no feature is negative (E7), so it "
         "outperforms it up to n_d = n_s, where both are perfect. At ratio 0.99 the rug's loss over the "
         f"linear one is {near}.",
-        searched_bound(
-            "largest loss of the rug / linear model's, ratios to 0.99", over.max(), "<", derived(1)
-        ),
+        searched("largest loss of the rug / linear model's, ratios to 0.99", over.max(), "<", derived(1)),
     )
 
 
@@ -263,9 +244,8 @@ def check_c42(quick: bool, ds: xr.Dataset) -> Evidence:
     means = at.mean("seed")
     # Three models at each of eight ratios; the row's other findings are of six.
     small = ds.isel(model=ds["n_features"].values == SMALLEST)
-    most = {
-        p: float(small["lyapunov_max"].sel(end=STOP).values[small["p"].values == p].max()) for p in ENDS_OF_P
-    }
+    at_stop = small["lyapunov_max"].sel(end=STOP).values
+    most = {p: float(at_stop[small["p"].values == p].max()) for p in ENDS_OF_P}
     rarest, densest = most.items()
     lowest = float((means.sel(ratio=0.12) - means.sel(ratio=[0.25, 0.5]).min("ratio")).max())
     by_ratio = "; ".join(

@@ -14,19 +14,8 @@ from ...solvers.rug import optimum
 from ...theory import decoders, rug
 from ...theory.derivation import sp
 from ...theory.validation import FloatArray
-from .claim import (
-    Evidence,
-    Verdict,
-    claim,
-    corrected_statement,
-    derived,
-    evidence,
-    numeric,
-    post_hoc,
-    rounding,
-    searched_bound,
-    symbolic,
-)
+from ..runner.findings import derived, numeric, post_hoc, rounding, searched, symbolic
+from .claim import Evidence, Verdict, claim, corrected_statement, evidence
 from .cowsik_model import SOURCE, normal_density
 
 TEN = np.log(10)
@@ -134,7 +123,7 @@ def check_c18(quick: bool) -> Evidence:
         ),
         corrected_statement(
             "so that t^2 = 2 log(1/p) - 6 log t + 2 log(4/sqrt(2 pi)) + O(t^-2)",
-            searched_bound(
+            searched(
                 "largest change of |exponent - 1/2| per doubling", np.diff(distance).max(), "<", derived()
             ),
             numeric(
@@ -210,20 +199,18 @@ def check_c19(quick: bool) -> Evidence:
         corrected_statement(
             "E_nu < sigma^2 + mu^2",
             symbolic("E nu^2 without clipping less sigma^2 + mu^2", unclipped - s**2 - m**2),
-            searched_bound("largest E_nu over sigma^2 + mu^2", noise, "<=", derived(1)),
+            searched("largest E_nu over sigma^2 + mu^2", noise, "<=", derived(1)),
         ),
         corrected_statement(
             "E_r^mean < (8/3)|mu|^3",
-            searched_bound("largest E_r^mean over (8/3)|mu|^3", mean, "<=", derived(1)),
+            searched("largest E_r^mean over (8/3)|mu|^3", mean, "<=", derived(1)),
         ),
         corrected_statement(
             "E_r^tail < (1/2)(1 - 2|mu|) exp(-mu^2/(2 sigma^2)) for |mu| < 1/2",
             # Quadrature to 1e-8, the default of the library.
             numeric("E_r + E_nu against the on-loss, relative", total, "<=", rounding(1e-6)),
-            searched_bound("largest E_r^tail over its bound", worst_tail, "<=", derived(1)),
-            searched_bound(
-                "largest log of 2 P(Z > t) exp(t^2/2), t <= 30", mills.max(), "<=", rounding(1e-15)
-            ),
+            searched("largest E_r^tail over its bound", worst_tail, "<=", derived(1)),
+            searched("largest log of 2 P(Z > t) exp(t^2/2), t <= 30", mills.max(), "<=", rounding(1e-15)),
         ),
         about="order",
     )
@@ -255,16 +242,14 @@ def check_c20(quick: bool) -> Evidence:
         "on the way to 1/2, in the law 1 + t^2/4 + ...",
         corrected_statement(
             "L <= p sigma^2 (3/2 + 2 log(1/p)) <= (p^2/r)(1/2 + (2/3) log(1/p)) for all p and r",
-            searched_bound("largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", derived(1)),
-            searched_bound("largest on-loss at a = 1 over sigma^2 (1 + t^2)", on.max(), "<=", derived(1)),
-            searched_bound(
-                "largest off-loss at a = 1 over sigma^2 p/2", off.max(), "<=", derived(1.0 + 1e-12)
-            ),
+            searched("largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", derived(1)),
+            searched("largest on-loss at a = 1 over sigma^2 (1 + t^2)", on.max(), "<=", derived(1)),
+            searched("largest off-loss at a = 1 over sigma^2 p/2", off.max(), "<=", derived(1.0 + 1e-12)),
         ),
         corrected_statement(
             "the leading term has the constant 1/6: L ~ (p^2/6)(1/r - 1) log(1/p) for p -> 0 with sigma^2 "
             "log(1/p) -> 0",
-            searched_bound("smallest change of the slope towards 1/2", np.diff(slope).min(), ">", derived()),
+            searched("smallest change of the slope towards 1/2", np.diff(slope).min(), ">", derived()),
             # The slope is (1/2)(1 - 3/t^2 + ...), with t^2 = 2900 at p = 1e-640.
             numeric("|slope in log(1/p) - 1/2| at p = 1e-640", abs(slope[-1] - 0.5), "<=", post_hoc(0.01)),
             # The law leaves out terms of the order of its small parameter squared; a limit of 2 could not
@@ -305,8 +290,8 @@ def check_c22(quick: bool) -> Evidence:
         f"probability is erf(2^-1/2) = {WITHIN_ONE:.6f} divided by the mass that is not cut away, which is "
         f"below 1. It is {probability.max():.4f} at most.",
         # Deep inside the mass is 1 up to rounding, so equality is met to the last digits.
-        searched_bound("smallest probability less erf(2^-1/2)", least - WITHIN_ONE, ">=", rounding(-2e-16)),
-        searched_bound("largest mass inside [0, 1]", float(mass.max()), "<=", derived(1)),
+        searched("smallest probability less erf(2^-1/2)", least - WITHIN_ONE, ">=", rounding(-2e-16)),
+        searched("largest mass inside [0, 1]", float(mass.max()), "<=", derived(1)),
         # The quadrature's default accuracy is 1.5e-8; it does far better on a smooth integrand.
         numeric("formula against quadrature of Eq. 26", worst, "<=", rounding(1e-8)),
     )
@@ -347,18 +332,14 @@ def check_c23(quick: bool) -> Evidence:
         corrected_statement(
             f"the largest C' is {sharp:.4f}, the value of E Var[u | u + nu]/sigma^2 at sigma = 1/4",
             numeric("posterior loss at sigma = 1/4 against direct quadrature", gap, "<=", rounding(1e-7)),
-            searched_bound(
-                "largest slope of posterior loss / sigma^2 in sigma", steepest, "<", rounding(1e-14)
-            ),
-            searched_bound("ReLU's smallest on-loss / sigma^2 less C'", relu - sharp, ">=", derived()),
+            searched("largest slope of posterior loss / sigma^2 in sigma", steepest, "<", rounding(1e-14)),
+            searched("ReLU's smallest on-loss / sigma^2 less C'", relu - sharp, ">=", derived()),
             numeric("posterior loss / sigma^2 at sigma = 1e-4, less 1", at_zero, "<=", post_hoc(1e-3)),
         ),
         corrected_statement(
             f"the source's chain of inequalities gives {chain:.4f}",
-            searched_bound("smallest posterior loss / sigma^2 less C' of the chain", over, ">", derived()),
-            searched_bound(
-                "largest slope of P(y inside) in sigma", np.diff(interior).max(), "<", rounding(1e-14)
-            ),
+            searched("smallest posterior loss / sigma^2 less C' of the chain", over, ">", derived()),
+            searched("largest slope of P(y inside) in sigma", np.diff(interior).max(), "<", rounding(1e-14)),
         ),
         numbers={"smallest on-loss / sigma^2 of a ReLU decoder": relu},
         about="order",
@@ -391,8 +372,8 @@ def check_c24(quick: bool) -> Evidence:
         corrected_statement(
             "where the interference is Gaussian and independent of x, as on the rug, C' (1/3 - p/4)(1 - r) "
             "<= L r/p^2 <= 1/2 + (2/3) log(1/p) for sigma < 1/4 (C' of C23)",
-            searched_bound("smallest L over its lower bound, sigma < 1/4", lower, ">=", derived(1)),
-            searched_bound("largest L over its upper bound, sigma < 1/4", upper, "<=", derived(1)),
+            searched("smallest L over its lower bound, sigma < 1/4", lower, ">=", derived(1)),
+            searched("largest L over its upper bound, sigma < 1/4", upper, "<=", derived(1)),
         ),
         corrected_statement(
             f"other codes go below: uneven pairs at r = 1/2 have {below:.2f} times the lower bound with "
@@ -514,10 +495,8 @@ def check_c25(quick: bool) -> Evidence:
         corrected_statement(
             f"no elementwise decoder gains more than (3/2 + 2 log(1/p))/{posterior_loss(0.25):.4f} for "
             "sigma < 1/4",
-            searched_bound("largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", derived(1)),
-            searched_bound(
-                "least JumpReLU's loss over its lower bound", (jump / lower).min(), ">=", derived(1)
-            ),
+            searched("largest optimal loss over p sigma^2 (3/2 + 2 log(1/p))", over, "<=", derived(1)),
+            searched("least JumpReLU's loss over its lower bound", (jump / lower).min(), ">=", derived(1)),
         ),
         fault=Verdict.OVERSTATED,
     )

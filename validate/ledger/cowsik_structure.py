@@ -22,18 +22,12 @@ from ...theory import rug
 from ...theory.derivation import sp
 from ..experiments.codes.copies import above_copies
 from ..experiments.codes.symmetry import by_cell, change_with_size
-from . import claim as ledger
-from .claim import (
-    ROUGHLY,
-    Evidence,
+from ..runner.declarations import span
+from ..runner.findings import (
     Finding,
-    Verdict,
-    claim,
     confirmed,
-    corrected_statement,
     derived,
     enough_runs,
-    evidence,
     experiment,
     in_range,
     not_refuted,
@@ -41,6 +35,8 @@ from .claim import (
     post_hoc,
     symbolic,
 )
+from . import claim as ledger
+from .claim import ROUGHLY, Evidence, Verdict, claim, corrected_statement, evidence
 
 SOURCE = "cowsik2024"
 STOP, CONVERGED = ENDS = ("stopping rule", "converged")
@@ -60,27 +56,10 @@ FAR = post_hoc(0.75)  # by this much and more pairs are below the rug
 # A statistic falls if it is less than this many times as large at more features. For the Lyapunov ratio of
 # Gaussian rows that is 0.71 at twice the features.
 FALLS = post_hoc(0.95)
-
-
-def _list_cells(*ratios: float, p: Sequence[float] = P) -> list[Cell]:
-    """Return cells (p, ratio) of the phase diagram: all pairs of `p` and `ratios`, by default `RATIOS`."""
-    return list(product(p, ratios or RATIOS))
-
-
-def _doublings(cells: Sequence[Cell]) -> list[Step]:
-    """Return for each of `cells` the steps (p, ratio, size, next size) between its model sizes.
-
-    A cell is (p, ratio).
-    """
-    return [(*cell, *sizes) for cell in cells for sizes in pairwise(SIZES[cell[0]])]
-
-
-def _whole_ranges(cells: Sequence[Cell]) -> list[Step]:
-    """Return (p, ratio, smallest, largest number of features trained) for each (p, ratio) of `cells`."""
-    return [(*cell, SIZES[cell[0]][0], SIZES[cell[0]][-1]) for cell in cells]
-
-
-CELLS, DOUBLINGS = _list_cells(), _doublings(_list_cells())
+CELLS: list[Cell] = list(product(P, RATIOS))
+# (p, ratio, size, another size): from each size to the next, from the smallest to the largest, and further.
+DOUBLINGS: list[Step] = [(p, ratio, *sizes) for p, ratio in CELLS for sizes in pairwise(SIZES[p])]
+WHOLE_RANGES: list[Step] = [(p, ratio, SIZES[p][0], SIZES[p][-1]) for p, ratio in CELLS]
 GROWN = [(MIDDLE, ratio, SMALLEST, LARGE) for ratio in RATIOS]
 
 
@@ -96,20 +75,20 @@ class _Models:
     def __init__(self, trained: xr.Dataset, *, levels: int = 0, changes: int = 0) -> None:
         self.cells = by_cell(trained)
         self.steps = f"{trained.attrs['steps']} steps"
-        compared = levels * len(CELLS) + changes * len({*DOUBLINGS, *_whole_ranges(CELLS), *GROWN})
+        compared = levels * len(CELLS) + changes * len({*DOUBLINGS, *WHOLE_RANGES, *GROWN})
         self.family = Family(ALARM, 2 * len(ENDS) * compared)
         # Findings that estimates do not refute the print, which is a limit, and that they keep one.
         self.keeps = partial(not_refuted, origin=trained)
         self.true = partial(confirmed, origin=trained)
 
-    def level(self, statistic: str, end: str, cells: Sequence[Cell] = CELLS) -> list[Estimate]:
-        """Return a statistic's mean over seeds at `end`, in each of `cells` at its largest size.
+    def level(self, statistic: str, end: str) -> list[Estimate]:
+        """Return a statistic's mean over seeds at `end`, in each of `CELLS` at its largest size.
 
         `statistic` is the name of a variable, such as "loss". Training ended at `STOP`, the paper's stopping
         rule, or `CONVERGED`, beyond it; a cell is (p, ratio).
         """
         at = self.cells[statistic].sel(end=end)
-        values = [at.sel(p=p, ratio=ratio, n_features=SIZES[p][-1]).dropna("seed") for p, ratio in cells]
+        values = [at.sel(p=p, ratio=ratio, n_features=SIZES[p][-1]).dropna("seed") for p, ratio in CELLS]
         return [self.family.of(mean, at_cell.values) for at_cell in values]
 
     def change(self, statistic: str, end: str, steps: Sequence[Step] = DOUBLINGS) -> list[Estimate]:
@@ -164,12 +143,6 @@ class _Models:
     def factors(self, statistic: str) -> str:
         """Return text: the factors of `statistic`, a variable, from smallest to largest size, by ratio."""
         return _join(self.change(statistic, STOP, GROWN), ".2g")
-
-
-def _format_span(estimates: Sequence[Estimate]) -> str:
-    """Return the least and the largest value of estimates as text."""
-    values = [estimate.value for estimate in estimates]
-    return f"{min(values):.2f} to {max(values):.2f}"
 
 
 def _join(values: Iterable[Any], digits: str = "g") -> str:
@@ -385,15 +358,15 @@ def check_c29(quick: bool, ds: xr.Dataset) -> Evidence:
         sum(change.low > FALLS for change in changes) - sum(change.high <= FALLS for change in changes)
         for changes in (diagonal, bias)
     ]
+    factors = span([change.value for change in diagonal], ".2f")
     label = f"diagonal and bias, {STOP}: doublings shown not to fall less those shown to, the larger"
     return evidence(
         f"The diagonal's spread is {models.growth_of('diagonal_sd')}, the bias's {models.factors('bias_sd')} "
-        "times. Doublings of n_s at which a spread is shown to fall, by a twentieth or more: of the "
-        f"diagonal {models.tally('diagonal_sd')}; of the bias {models.tally('bias_sd')}; the others are "
-        f"undecided. The diagonal's factors of doublings by the rule are {_format_span(diagonal)}. "
-        "Trained on, "
-        "spreads do not all fall: pairs, at ratio 1/2, have the same at every n_s, and dropped features "
-        "keep those of the diagonal large (C44).",
+        "times. Doublings of n_s at which a spread is shown to fall, by a twentieth or more: of the diagonal "
+        f"{models.tally('diagonal_sd')}; of the bias {models.tally('bias_sd')}; the others are undecided. "
+        f"The diagonal's factors of doublings by the rule are {factors}. Trained on, spreads do not all "
+        "fall: pairs, at ratio 1/2, have the same at every n_s, and dropped features keep those of the "
+        "diagonal large (C44).",
         *models.falls("diagonal", "diagonal_sd", all_shown=False),
         *models.falls("bias", "bias_sd"),
         experiment(label, max(fewer), "<", derived(0), origin=ds),

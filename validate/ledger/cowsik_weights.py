@@ -23,22 +23,18 @@ from ...theory.derivation import sp
 from ...theory.features import Features, SparseUniform, exclusive, synchronous
 from ...theory.unequal import independent_copies, priority_loss, priority_weights
 from ...theory.validation import FloatArray
-from .claim import (
-    Evidence,
+from ..runner.findings import (
     Finding,
-    Verdict,
-    claim,
     confirmed,
-    corrected_statement,
     derived,
-    evidence,
     numeric,
     post_hoc,
     preregistered,
     rounding,
-    searched_bound,
+    searched,
     symbolic,
 )
+from .claim import Evidence, Verdict, claim, corrected_statement, evidence
 
 SOURCE = "cowsik2024"
 # A few hundred roundings of numbers of order n^2 / d <= 1e3.
@@ -145,8 +141,8 @@ def check_c6(quick: bool) -> Evidence:
         f"bound; {len(_optimal_matrices())} matrices (n/d)P reach it. Descents try to break it.",
         *_identities(2),
         numeric("relative residual of the identity, random W", identity, "<=", rounding(1e-11)),
-        searched_bound("smallest relative excess, random W", worst, ">=", -ROUNDING),
-        searched_bound("smallest relative excess after descent", descents, ">=", -ROUNDING),
+        searched("smallest relative excess, random W", worst, ">=", -ROUNDING),
+        searched("smallest relative excess after descent", descents, ">=", -ROUNDING),
         numeric("largest excess where equality is expected", equality, "<=", ROUNDING),
     )
 
@@ -175,9 +171,9 @@ def check_c7(quick: bool) -> Evidence:
         "The excess over the bound is ||W - (n/d)P||^2 (see C6), so equality forces W = (n/d)P with P an "
         "orthogonal projector of rank n_d, which has all three properties. Each is broken alone.",
         *_identities(3),
-        searched_bound("smallest excess, only symmetry broken", skewed, ">", ROUNDING),
-        searched_bound("smallest excess, only equal eigenvalues broken", uneven, ">", ROUNDING),
-        searched_bound("smallest excess, only maximal rank broken", deficient, ">", ROUNDING),
+        searched("smallest excess, only symmetry broken", skewed, ">", ROUNDING),
+        searched("smallest excess, only equal eigenvalues broken", uneven, ">", ROUNDING),
+        searched("smallest excess, only maximal rank broken", deficient, ">", ROUNDING),
         numeric("largest entry of W - (n/d)P at equality", shape, "<=", ROUNDING),
     )
 
@@ -230,8 +226,8 @@ def check_c9(quick: bool) -> Evidence:
         "matrices have complex eigenvalues.",
         numeric("||W||^2 less both parts of U, relative", residual, "<=", rounding(1e-12)),
         # The eigenvalue that is zero is defective in rounding: errors of sqrt(eps) enter squared.
-        searched_bound("smallest relative first gap", schur, ">=", rounding(-1e-12)),
-        searched_bound("smallest relative second gap", cauchy, ">=", rounding(-1e-12)),
+        searched("smallest relative first gap", schur, ">=", rounding(-1e-12)),
+        searched("smallest relative second gap", cauchy, ">=", rounding(-1e-12)),
         numeric("both gaps for W = (n/d)P", equality, "<=", ROUNDING),
     )
 

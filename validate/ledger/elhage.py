@@ -9,19 +9,8 @@ from ...theory.derivation import sp
 from ...theory.features import SparseUniform
 from ...theory.relu import thomson_energy
 from ...theory.validation import FloatArray
-from .claim import (
-    Evidence,
-    Verdict,
-    claim,
-    corrected_statement,
-    derived,
-    evidence,
-    numeric,
-    post_hoc,
-    rounding,
-    searched_bound,
-    symbolic,
-)
+from ..runner.findings import derived, numeric, post_hoc, rounding, searched, symbolic
+from .claim import Evidence, Verdict, claim, corrected_statement, evidence
 
 SOURCE = "elhage2022"
 LINEAR, OUTPUT = "linear", "ReLU output model"  # the sections
@@ -92,9 +81,7 @@ def check_e2(quick: bool) -> Evidence:
         "D^1/2, and mixing gains: two features that are always on, one neuron, w = (1, 1)/2^1/2, have the "
         f"loss {2 * both:.4f} (sum over features), where one kept whole has {2 * uncentred.dedicated:.4f}.",
         numeric("largest gain of mixing, best bias, random importance", gain, "<=", rounding(1e-13)),
-        searched_bound(
-            "least loss of random W less that of the best features", worst, ">=", rounding(-1e-13)
-        ),
+        searched("least loss of random W less that of the best features", worst, ">=", rounding(-1e-13)),
         numeric("equal importance, rotated by 3 angles: gain", axis - min(rotated), "<=", rounding(1e-14)),
     )
 
@@ -261,7 +248,7 @@ def check_e7(quick: bool) -> Evidence:
         symbolic("gain of ReLU less z (z + 2 x)", gain - z * (z + 2 * x)),
         numeric("interference of negative overlaps, b <= 0", free, "==", derived(0)),
         # Both losses carry rounding of 1e-13 or so.
-        searched_bound("largest loss of ReLU over the linear output's, less 1", worse, "<=", rounding(1e-10)),
+        searched("largest loss of ReLU over the linear output's, less 1", worse, "<=", rounding(1e-10)),
     )
 
 

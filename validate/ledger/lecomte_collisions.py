@@ -12,22 +12,8 @@ from ...solvers.statistics import Family, mean
 from ...theory import collisions as theory
 from ...theory.derivation import sp
 from ...theory.validation import FloatArray
-from .claim import (
-    ROUGHLY,
-    Evidence,
-    Finding,
-    Verdict,
-    claim,
-    corrected_statement,
-    derived,
-    evidence,
-    in_range,
-    not_refuted,
-    numeric,
-    post_hoc,
-    rounding,
-    symbolic,
-)
+from ..runner.findings import Finding, derived, in_range, not_refuted, numeric, post_hoc, rounding, symbolic
+from .claim import ROUGHLY, Evidence, Verdict, claim, corrected_statement, evidence
 
 SOURCE = "lecomte2024"
 # A few hundred roundings of numbers of order 1.
@@ -39,11 +25,6 @@ ALPHA = 1e-3
 def draw_weights(seed: int, n: int, m: int, scale: float = 0.9) -> FloatArray:
     """Return (n, m) normal first weights of s.d. scale/sqrt(m); 0.9 is the scale of Lecomte et al."""
     return np.random.default_rng(seed).normal(scale=scale / np.sqrt(m), size=(n, m))
-
-
-def as_float(number: npt.ArrayLike) -> float:
-    """Convert a one-element result of a theory function to a float."""
-    return float(np.asarray(number))
 
 
 @claim(
@@ -63,7 +44,7 @@ def check_l1(quick: bool) -> Evidence:
         "m^n choices are counted, n up to 5, m up to 4; three features on one neuron are three pairs "
         "(footnote 3).",
         numeric("largest difference of exact mean and formula", float(worst), "==", derived(0)),
-        numbers={"pairs at n = 256, m = 1024": as_float(theory.expected_collisions(256, 1024))},
+        numbers={"pairs at n = 256, m = 1024": float(theory.expected_collisions(256, 1024))},
     )
 
 
@@ -86,10 +67,8 @@ def check_l2(quick: bool) -> Evidence:
         W = rng.normal(size=(4, 3))
         G = W @ W.T
         off = np.maximum(G - np.diag(np.diag(G)), 0)
-        gap = max(
-            gap,
-            abs(_squared_error(W) - np.sum((1 - np.diag(G)) ** 2) - np.sum(off**2)) / (1 + _squared_error(W)),
-        )
+        error = _squared_error(W)
+        gap = max(gap, abs(error - np.sum((1 - np.diag(G)) ** 2) - np.sum(off**2)) / (1 + error))
     basis = [sign * row for row in np.eye(3) for sign in (1.0, -1.0)]
     mixtures = (rows for k in range(1, 7) for rows in itertools.combinations(basis, k))
     largest = max(_squared_error(np.array(rows)) for rows in mixtures)
@@ -130,7 +109,7 @@ def check_l14(quick: bool) -> Evidence:
         np.fill_diagonal(G, 0)
         pair = np.sum(np.maximum(G, 0) ** 2, axis=1), (1 - square) * square
         sampled[:, seed] = np.mean(pair, axis=1)
-    exact = [as_float(force) for force in theory.initial_forces(size, hidden, std)[::-1]]
+    exact = [float(force) for force in theory.initial_forces(size, hidden, std)[::-1]]
     family = Family(ALPHA, 4)
     measured = []
     for name, true, samples in zip(("interference", "feature benefit"), exact, sampled, strict=True):
@@ -138,9 +117,9 @@ def check_l14(quick: bool) -> Evidence:
         measured += in_range(not_refuted, text, family.of(mean, samples / true), derived(1), derived(1))
     big = 10**6
     small = scale / np.sqrt(big)
-    benefit_at_m, interference_at_m = map(as_float, theory.initial_forces(big, big, small))
+    benefit_at_m, interference_at_m = map(float, theory.initial_forces(big, big, small))
     ratio = interference_at_m / benefit_at_m
-    negative = as_float(theory.initial_forces(big, big, 1 / np.sqrt(big))[0])
+    negative = float(theory.initial_forces(big, big, 1 / np.sqrt(big))[0])
     return evidence(
         "Overlaps of independent normal weights have mean 0, variance m s^4 and a symmetric distribution, so "
         "ReLU^2 has half of that. As an order of magnitude interference is dominated for m >= n, as printed; "
@@ -180,11 +159,9 @@ def check_l15(quick: bool) -> Evidence:
         W1 = solvers.flow(W0, 0.0, h).W
         cosines = [W[0] @ W[1] / np.linalg.norm(W[0]) / np.linalg.norm(W[1]) for W in (W0, W1)]
         rate = np.log(cosines[1] / cosines[0]) / h
-        worst = max(
-            worst, abs(rate - as_float(theory.overlap_rate(W0[0] @ W0[0], W0[1] @ W0[1], cosines[0])))
-        )
+        worst = max(worst, abs(rate - float(theory.overlap_rate(W0[0] @ W0[0], W0[1] @ W0[1], cosines[0]))))
     short, long = 0.5, 0.9
-    half, first, unit = (as_float(theory.overlap_rate(c * c, c * c)) for c in (short, long, 1.0))
+    half, first, unit = (float(theory.overlap_rate(c * c, c * c)) for c in (short, long, 1.0))
     return evidence(
         "The printed identity is about the interference terms, and exact. In the flow the feature benefit "
         f"adds 2 - |W_i|^2 - |W_j|^2. At the lengths that first weights of s.d. {long:g}/sqrt(m) have, "
@@ -267,17 +244,18 @@ def check_l16(quick: bool) -> Evidence:
     nothing = numeric("what opposite signs change", np.abs(with_force - without).max(), "==", derived(0))
     weak, strong, parts = 0.01, 0.25, 10
     larger, smaller = 0.95, 0.9
-    even = [_neuron_owner(_spread_pair(larger, smaller, parts), strength) for strength in (weak, strong)]
+    spread = _spread_pair(larger, smaller, parts)
     alone = [
         solvers.collide(w, r * w, k).winner for w in (0.3, 0.9) for r in (0.2, 0.99) for k in (1e-4, 0.05)
     ]
     small, first, second = 1e-4, 0.7, 0.63
     slow = small * solvers.collide(first, second, small).drop_times[1]
-    off = abs(slow / as_float(theory.shared_drop_time(0.9)) - 1)
+    off = abs(slow / float(theory.shared_drop_time(0.9)) - 1)
     revived = [float(solvers.flow([[0.9, 0.0], [0.5, 0.5]], k, 1.0).W[0, 1]) for k in (0.01, 0.3)]
 
-    def keeps(text: str, owner: int, expected: int) -> Finding:
-        """Return the finding that the expected encoding keeps the neuron; `owner` is the one that does."""
+    def keeps(text: str, W: npt.ArrayLike, lam: float, expected: int) -> Finding:
+        """Return the finding that the expected one of two encodings W keeps the neuron at strength lam."""
+        owner = _neuron_owner(W, lam)
         return numeric(f"{text}: which keeps the neuron (0: the larger)", owner, "==", derived(expected))
 
     return evidence(
@@ -287,11 +265,7 @@ def check_l16(quick: bool) -> Evidence:
         "away faster, and where lambda is below the product of the shared weights and a weight of the other "
         "encoding, weights that were zero take part.",
         nothing,
-        keeps(
-            "(0.9, 0.5) and (0.8, 0.1), lambda = 0.001",
-            _neuron_owner([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3),
-            0,
-        ),
+        keeps("(0.9, 0.5) and (0.8, 0.1), lambda = 0.001", [[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3, 0),
         corrected_statement("opposite signs: exactly nothing", nothing),
         corrected_statement(
             "equal signs: while zeros stay zero, the ratio x1/x2 of the shared weights grows at the relative "
@@ -303,11 +277,9 @@ def check_l16(quick: bool) -> Evidence:
         corrected_statement(
             f"neither size nor length says who keeps the neuron: {smaller:g} of a unit encoding can win "
             f"against {larger:g} of another at lambda = {weak:g} and lose at {strong:g}",
-            keeps(f"{larger:g} and {smaller:g}, lambda = {weak:g}", even[0], 1),
-            keeps(f"{larger:g} and {smaller:g}, lambda = {strong:g}", even[1], 0),
-            keeps(
-                f"(0.9, 0.4), (0.5, 0.3), {weak:g}", _neuron_owner([[0.9, 0.4, 0], [0.5, 0, 0.3]], weak), 0
-            ),
+            keeps(f"{larger:g} and {smaller:g}, lambda = {weak:g}", spread, weak, 1),
+            keeps(f"{larger:g} and {smaller:g}, lambda = {strong:g}", spread, strong, 0),
+            keeps(f"(0.9, 0.4), (0.5, 0.3), {weak:g}", [[0.9, 0.4, 0], [0.5, 0, 0.3]], weak, 0),
         ),
         corrected_statement(
             f"where both are on one neuron alone the larger wins, by the l1 force only: {first:g} against "
@@ -342,7 +314,7 @@ def check_l17(quick: bool) -> Evidence:
         There are n features on m neurons; `exclusive` is as in `theory.collisions.expected_polysemantic`.
         """
         count = theory.expected_polysemantic(n, m, exclusive=exclusive)
-        return as_float(count) / as_float(theory.quoted_polysemantic(n, m))
+        return float(count) / float(theory.quoted_polysemantic(n, m))
 
     n, m = 10**4, 10**8
     far = max(abs(ratio(n, m, exclusive) - 1) for exclusive in (True, False))

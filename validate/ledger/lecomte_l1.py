@@ -13,22 +13,8 @@ from ...theory import sparsification as theory
 from ...theory.derivation import sp
 from ...theory.sparsification import derive
 from ...theory.validation import FloatArray
-from .claim import (
-    ROUGHLY,
-    Evidence,
-    Verdict,
-    claim,
-    corrected_statement,
-    derived,
-    evidence,
-    in_range,
-    not_refuted,
-    numeric,
-    post_hoc,
-    rounding,
-    searched_bound,
-    symbolic,
-)
+from ..runner.findings import derived, in_range, not_refuted, numeric, post_hoc, rounding, searched, symbolic
+from .claim import ROUGHLY, Evidence, Verdict, claim, corrected_statement, evidence
 
 SOURCE = "lecomte2024"
 SEED = 2024
@@ -446,8 +432,8 @@ def check_l13(quick: bool) -> Evidence:
         f"{plotted.min():.2f} to {plotted.max():.2f}; with a handful left it can be anything from 0 to m' - "
         f"1. “Not far from 1” is taken to mean within a factor of {ROUGHLY:g}.",
         # Differences of sums of up to 1e4 terms, beside a value of order 1.
-        searched_bound("largest excess over the bounds, three distributions", worst, "<=", rounding(1e-9)),
-        searched_bound("largest fall of the limit as the share falls", fall, "<=", derived(0)),
+        searched("largest excess over the bounds, three distributions", worst, "<=", rounding(1e-9)),
+        searched("largest fall of the limit as the share falls", fall, "<=", derived(0)),
         numeric("least limit", limit.min(), ">=", post_hoc(1 / ROUGHLY)),
         numeric("least at m = 1e5 with 100 or more left", plotted.min(), ">=", post_hoc(1 / ROUGHLY)),
         numeric("largest", plotted.max(), "<=", post_hoc(ROUGHLY)),

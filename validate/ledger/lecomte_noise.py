@@ -15,15 +15,10 @@ from ...theory.derivation import sp
 from ...theory.validation import FloatArray
 from ..experiments.noise.fig5 import WEAK_LAM, fourth_norm_growth, onset_statistic
 from ..experiments.noise.mechanism import judge_mechanism
-from .claim import (
-    Evidence,
+from ..runner.findings import (
     Finding,
-    Verdict,
-    claim,
     confirmed,
-    corrected_statement,
     derived,
-    evidence,
     experiment,
     in_range,
     not_refuted,
@@ -32,6 +27,7 @@ from .claim import (
     rounding,
     symbolic,
 )
+from .claim import Evidence, Verdict, claim, corrected_statement, evidence
 
 SOURCE = "lecomte2024"
 SEED = 2024
@@ -42,14 +38,13 @@ NOTHING = preregistered(0.02)  # growth that a figure like Fig. 5 does not show
 STEEP = (0.08, 0.09, 0.1)  # noise where growth is seen and not saturated after 20,000 steps
 
 
-def _symbols() -> tuple[Any, ...]:
+def _symbols() -> Any:
     """Return the SymPy symbols of an encoding W and noise of moments mu2, mu4.
 
     In this order: eta (learning rate), u = W.xi, R = |xi|^2, m (neurons), p2 and p4 (sums of W_k^2 and
     W_k^4), mu2, mu4.
     """
-    symbols: tuple[Any, ...] = sp.symbols("eta u R m p2 p4 mu2 mu4")
-    return symbols
+    return sp.symbols("eta u R m p2 p4 mu2 mu4")
 
 
 def _at_unit_norm(expression: Any) -> Any:
@@ -444,14 +439,11 @@ def check_l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
     family = Family(ALARM, limits=10)
     n, m, stds = ds.attrs["n_features"], ds.attrs["n_hidden"], ds["noise_std"].values
     steps = [int(count) for count in ds["step"].values[:2]]
-    by_lam, by_noise = (
-        fourth_norm_growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1),
-        fourth_norm_growth(ds, "by_noise", 1),
-    )
+    by_lam = fourth_norm_growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1)
+    by_noise = fourth_norm_growth(ds, "by_noise", 1)
     linear = family.of(jackknife, by_lam, growth_power(WEAK_LAM))
-    steep = family.of(
-        jackknife, fourth_norm_growth(ds.sel(noise_std=list(STEEP)), "by_noise", 1), growth_power(STEEP)
-    )
+    seen = fourth_norm_growth(ds.sel(noise_std=list(STEEP)), "by_noise", 1)
+    steep = family.of(jackknife, seen, growth_power(STEEP))
     last = ds.isel(step=-1)
     drops = [
         family.of(mean, last["by_noise"].sel(noise_std=0.15) - last["by_noise"].sel(noise_std=0.5)),

@@ -10,17 +10,11 @@ from ...theory.collisions import derive_split, expected_polysemantic, separated_
 from ...theory.collisions.neuron import untied_length_ratio
 from ...theory.derivation import sp
 from ...theory.validation import FloatArray
-from .claim import (
-    ROUGHLY,
-    SAME,
-    Evidence,
+from ..experiments.collisions.remedy import VARIANTS
+from ..runner.findings import (
     Finding,
-    Verdict,
-    claim,
     confirmed,
-    corrected_statement,
     derived,
-    evidence,
     experiment,
     in_range,
     not_refuted,
@@ -30,7 +24,8 @@ from .claim import (
     rounding,
     symbolic,
 )
-from .lecomte_collisions import ALPHA, SOURCE, as_float, draw_weights
+from .claim import ROUGHLY, SAME, Evidence, Verdict, claim, corrected_statement, evidence
+from .lecomte_collisions import ALPHA, SOURCE, draw_weights
 
 # What "this trend does hold" is taken to mean, stated before the printed experiment was run: the mean count
 # falls with a power of m that is within a tenth of -1.
@@ -69,7 +64,7 @@ def _count_over_chance(quick: bool, family: Family) -> tuple[str, Estimate]:
     draws, n, m = 1000 if quick else 10_000, 64, 128
     free = solvers.assign(np.stack([draw_weights(seed, n, m) for seed in range(draws)])).polysemantic
     text = f"without interference, n = {n}, m = {m}, {draws} draws: count over that of chance"
-    return text, family.of(mean, free / as_float(expected_polysemantic(n, m)))
+    return text, family.of(mean, free / float(expected_polysemantic(n, m)))
 
 
 @claim(
@@ -111,14 +106,12 @@ def check_l18(
         "Trained by the settings of the authors' published code (AdamW, learning rate 1e-3, lambda = 1e-3, "
         "7500 steps, s.d. 1/sqrt(m), weights between 0.8 and 1.2 counted), the count over n^2/(4m) is "
         f"{_format_means(trained)}. “Fairly accurate” is taken to mean within a factor of {ROUGHLY:g}. "
-        f"{unseen}The "
-        f"flow at lambda = {long.attrs['lam']:g} of the normal form has {_format_means(flow)}; and at n = "
-        f"{small.attrs['n_features']} {_format_means(_count_ratios(small))}. At the start the count of the "
-        "weights is "
-        "that of chance, and it moves to its final value between the end of the first conflict and lambda t "
-        f"= 0.8. What the ratio tends to for large n is open. At {at_few} the first 40 runs had not shown "
-        f"the limit, and 96 were made after that look; the {fresh.sizes['run']} that decide have another "
-        "seed, and were planned with this limit before.",
+        f"{unseen}The flow at lambda = {long.attrs['lam']:g} of the normal form has {_format_means(flow)}; "
+        f"and at n = {small.attrs['n_features']} {_format_means(_count_ratios(small))}. At the start the "
+        "count of the weights is that of chance, and it moves to its final value between the end of the "
+        f"first conflict and lambda t = 0.8. What the ratio tends to for large n is open. At {at_few} the "
+        f"first 40 runs had not shown the limit, and 96 were made after that look; the {fresh.sizes['run']} "
+        "that decide have another seed, and were planned with this limit before.",
         *findings,
         corrected_statement(
             f"no constant fits all m: at n = {n} the count over n^2/(4m) is {high.value:.2f} at m = {first} "
@@ -222,13 +215,12 @@ def check_l20(quick: bool, ds: xr.Dataset) -> Evidence:
     small, decay = (float((end["dead"].sel(case=name) / ds.attrs["n_features"]).mean()) for name in free)
     return evidence(
         f"Trained by gradient descent, n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, lambda = "
-        f"{ds.attrs['lam']:g}, to time {clock:g} in units of 2/lambda, {ds.sizes['run']} runs. A small "
-        f"start has s.d. 0.1/sqrt(m). “Almost identical” is taken to mean that {gap} is at most "
-        f"{IDENTICAL:g}. The feature benefit by itself does what the source says; but the source's loss has "
-        "the l1 term on activations, which are the encoder's; its code has it on both. Features whose first "
-        "response is negative may stay dead, with their two weights apart: all findings are of the features "
-        "that are learned. "
-        "The limits of the corrections were set after such runs had been seen.",
+        f"{ds.attrs['lam']:g}, to time {clock:g} in units of 2/lambda, {ds.sizes['run']} runs. A small start "
+        f"has s.d. 0.1/sqrt(m). “Almost identical” is taken to mean that {gap} is at most {IDENTICAL:g}. The "
+        "feature benefit by itself does what the source says; but the source's loss has the l1 term on "
+        "activations, which are the encoder's; its code has it on both. Features whose first response is "
+        "negative may stay dead, with their two weights apart: all findings are of the features that are "
+        "learned. The limits of the corrections were set after such runs had been seen.",
         *equal,
         *(
             not_refuted(f"l1 on activations, {training}: {gap}", mean_of(training), "<=", IDENTICAL)
@@ -244,7 +236,7 @@ def check_l20(quick: bool, ds: xr.Dataset) -> Evidence:
         corrected_statement(
             "an l1 term on activations acts on the encoder alone and moves length to the decoder, without "
             f"end: the decoder's weights D are {drift.value:.2g} times as long as the encoder's, E, at the "
-            f"time {2 * clock:g}/lambda ({as_float(untied_length_ratio(clock)):.2g} times for one neuron)",
+            f"time {2 * clock:g}/lambda ({float(untied_length_ratio(clock)):.2g} times for one neuron)",
             confirmed("|D|/|E| from equal weights", drift, ">", post_hoc(2.0)),
         ),
         corrected_statement(
@@ -258,14 +250,6 @@ def check_l20(quick: bool, ds: xr.Dataset) -> Evidence:
         ),
         fault=Verdict.INCOMPLETE,
     )
-
-
-_VARIANTS = (
-    "as proposed: untied, outgoing weights halved",
-    "the same, l1 term on encoder and decoder",
-    "one shift for all incoming weights of a copy",
-    "no l1 term after the split",
-)
 
 
 @claim(
@@ -289,18 +273,14 @@ def check_l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence
         return family.of(share, int(ds["apart"].sum()), int(trials.sum()))
 
     tied = share_parted(small.isel(time=-1))
-    proposed, weights, shared, free = (variants.sel(variant=name).isel(time=-1) for name in _VARIANTS)
-    decided, both, everyone = (
-        share_parted(proposed, decided=True),
-        share_parted(weights),
-        share_parted(shared),
-    )
+    _, *ways = VARIANTS  # all but tied weights
+    proposed, weights, shared, free = (variants.sel(variant=name).isel(time=-1) for name in ways)
+    decided = share_parted(proposed, decided=True)
+    both, everyone = share_parted(weights), share_parted(shared)
     undecided = int(proposed["undecided"].sum()) / max(int(proposed["pairs"].sum()), 1)
     at = small.sel(time=WHILE, method="nearest").isel(eps=-1)
     halfway, time, eps = share_parted(at), float(at["time"]), float(at["eps"])
-    early, late = (
-        as_float(separated_share(time * c, 1.0, eps, left=ZERO)[0]) for c in (1 - CLOCK, 1 + CLOCK)
-    )
+    early, late = (float(separated_share(time * c, 1.0, eps, left=ZERO)[0]) for c in (1 - CLOCK, 1 + CLOCK))
     rest, difference, _ = derive_split().expression
     still = int(free["apart"].sum() + free["together"].sum())
     half, by_then = (post_hoc(0.5), post_hoc(0.5)), "share parted by then, over that at"

@@ -8,19 +8,8 @@ from ...solvers.sparsification import weights_at
 from ...theory import noise
 from ...theory.derivation import sp
 from ...theory.validation import FloatArray
-from .claim import (
-    Evidence,
-    Verdict,
-    claim,
-    corrected_statement,
-    derived,
-    evidence,
-    numeric,
-    post_hoc,
-    rounding,
-    searched_bound,
-    symbolic,
-)
+from ..runner.findings import derived, numeric, post_hoc, rounding, searched, symbolic
+from .claim import Evidence, Verdict, claim, corrected_statement, evidence
 
 SOURCE = "lecomte2024"
 
@@ -86,10 +75,10 @@ def check_l39(quick: bool) -> Evidence:
         f"to {means[-1]:.3g}, and the chance of fewer than two is {max(chances[::2]):.2g} and "
         f"{max(chances[1::2]):.2g} at most, n = 32 to 4096. None is left with a probability of "
         "exp(-n^2/(2m)) or less, so that one collision is to be expected up to m = n^2/2.",
-        searched_bound(
+        searched(
             "chance of fewer than two collisions at m = n^2/32", max(chances[1::2]), "<=", post_hoc(0.01)
         ),
-        searched_bound("least mean at m <= n^2/8", min(means), ">=", post_hoc(2.0)),
+        searched("least mean at m <= n^2/8", min(means), ">=", post_hoc(2.0)),
     )
 
 
@@ -195,11 +184,9 @@ def check_l42(quick: bool) -> Evidence:
         f"perfectly sparse encoding is {', '.join(f'{end:.2f}' for end in ends)}, and it is 0 above. From "
         "small or spread first weights encodings die at a smaller lambda.",
         symbolic("largest push of the feature benefit, less 8/(3 sqrt 3)", most - 8 / (3 * sp.sqrt(3))),
-        searched_bound("what is left of one weight, 1 % above 8/(3 sqrt 3)", dying, "<=", rounding(1e-9)),
-        searched_bound("the same, 1 % below", lasting, ">=", derived(float(best))),
-        searched_bound(
-            "largest change of the fourth norm as lambda grows", np.diff(ends).max(), "<", derived(0)
-        ),
+        searched("what is left of one weight, 1 % above 8/(3 sqrt 3)", dying, "<=", rounding(1e-9)),
+        searched("the same, 1 % below", lasting, ">=", derived(float(best))),
+        searched("largest change of the fourth norm as lambda grows", np.diff(ends).max(), "<", derived(0)),
     )
 
 

@@ -14,20 +14,8 @@ from ...theory.derivation import sp
 from ...theory.features import SparseUniform
 from ...theory.linear import derive
 from ...theory.validation import FloatArray
-from .claim import (
-    Evidence,
-    Verdict,
-    claim,
-    corrected_statement,
-    derived,
-    evidence,
-    experiment,
-    numeric,
-    post_hoc,
-    rounding,
-    searched_bound,
-    symbolic,
-)
+from ..runner.findings import derived, experiment, numeric, post_hoc, rounding, searched, symbolic
+from .claim import Evidence, Verdict, claim, corrected_statement, evidence
 
 SOURCE = "notes2022"
 # A few hundred roundings of numbers of order 1.
@@ -105,9 +93,8 @@ def check_b2(quick: bool) -> Evidence:
         root = optimize.least_squares(_half_gradient, first, args=(sigma, hidden), **tight)
         if np.abs(root.fun).max() <= 1e-11:
             product = root.x[:6].reshape(3, 2) @ root.x[6:].reshape(2, 3)
-            nearest.append(
-                min((float(np.abs(product - P).max()), len(chosen)) for chosen, P in targets.items())
-            )
+            gaps = [(float(np.abs(product - P).max()), len(chosen)) for chosen, P in targets.items()]
+            nearest.append(min(gaps))
     distances, ranks = zip(*nearest, strict=True)
     full = [distance for distance, rank in nearest if rank == hidden]
     return evidence(
@@ -119,11 +106,11 @@ def check_b2(quick: bool) -> Evidence:
         numeric("largest gradient at U_I C and C^+ U_I', all I", slope, "<=", ROUNDING),
         numeric("loss less the eigenvalues left out, every rank", gap, "<=", ROUNDING),
         # Newton's iteration ends at gradients of 1e-11 and so at distances of about 1e-10.
-        searched_bound(
+        searched(
             "full rank: distance of AB from the nearest such projection", max(full), "<=", rounding(1e-9)
         ),
-        searched_bound("every rank: the same", max(distances), "<=", rounding(1e-9)),
-        searched_bound("different ranks met by that search, d = 2", len(set(ranks)), "==", derived(3)),
+        searched("every rank: the same", max(distances), "<=", rounding(1e-9)),
+        searched("different ranks met by that search, d = 2", len(set(ranks)), "==", derived(3)),
         numbers={"starts of the search that end at no critical point": starts - len(nearest)},
     )
 
@@ -147,9 +134,7 @@ def check_b3(quick: bool) -> Evidence:
         "Eckart, Young and Mirsky: (1 - AB) Sigma^1/2 is the error of a rank-d approximation of Sigma^1/2. "
         "The value is unique, the minimiser is not: A = U_I C, B = C^-1 U_I' for all C, and with equal "
         "eigenvalues at the edge other subspaces too.",
-        searched_bound(
-            "least loss of random weights less that of the d largest", worst, ">=", rounding(-1e-13)
-        ),
+        searched("least loss of random weights less that of the d largest", worst, ">=", rounding(-1e-13)),
         numeric("least loss of any pair less that of (1, 2)", min(sets) - sets[0], "==", derived(0)),
     )
 
@@ -459,6 +444,7 @@ def check_b13(quick: bool, ds: xr.Dataset) -> Evidence:
     off = abs(ds["loss"].sel(route="flow") - trained).max("time")
     nearer = off.sel(rule="tied") < off.sel(rule="encoder")
     text = f"of {nearer.size} trained tied models, those nearer to Eq. 22"
+    share_text = "share of trained tied models that are nearer to Eq. 22"
     return evidence(
         "The tied flow rests only at projections on eigenvectors, with the same indices as the untied "
         "loss; Eq. 22 rests at every W with orthonormal rows, so wrong subspaces are no saddles of it. All"
@@ -467,13 +453,8 @@ def check_b13(quick: bool, ds: xr.Dataset) -> Evidence:
         "-(lambda_i + lambda_j); spare neurons 2 lambda_o against lambda_o. Small starts come near the "
         "leading eigenvectors under both. Eq. 22 may raise the loss, if W is longer than 1. The ends are "
         "from w = (0.6, 0.8), Sigma = diag(2, 1).",
-        experiment(
-            "share of trained tied models that are nearer to Eq. 22",
-            1 - float(nearer.mean()),
-            ">",
-            post_hoc(0.5),  # "more similar" is read as most of them; the runs were known
-            origin=ds,
-        ),
+        # "More similar" is read as most of them; the runs were known.
+        experiment(share_text, 1 - float(nearer.mean()), ">", post_hoc(0.5), origin=ds),
         corrected_statement(
             "updates of both matrices that keep A = B' add up to half the gradient of the tied loss, the sum "
             "of Eq. 22 and of Oja's flow, and trained tied models follow that",
@@ -486,7 +467,7 @@ def check_b13(quick: bool, ds: xr.Dataset) -> Evidence:
             "orthonormal rows",
             numeric("loss (sum) where Eq. 22 ends less that of its start", moved, "<=", rounding(1e-9)),
             numeric("that where the tied flow ends less the optimum", above, "<=", rounding(1e-9)),
-            searched_bound("motion of 20 random orthonormal W under Eq. 22", drift, "<=", rounding(1e-10)),
+            searched("motion of 20 random orthonormal W under Eq. 22", drift, "<=", rounding(1e-10)),
             numeric("fastest rate of Eq. 22 at a wrong projection", slow_rate, "==", derived(0)),
             numeric("the same for the tied flow, eigenvalues 4 to 1", tied_rate, "==", derived(3.0)),
             symbolic("rates of singular values of both, less s(1-s^2) u'Sigma u", lengths),

@@ -8,19 +8,8 @@ import xarray as xr
 from ...theory import features, relu
 from ...theory.derivation import sp
 from ...theory.validation import FloatArray
-from .claim import (
-    Evidence,
-    claim,
-    corrected_statement,
-    derived,
-    evidence,
-    experiment,
-    numeric,
-    post_hoc,
-    rounding,
-    searched_bound,
-    symbolic,
-)
+from ..runner.findings import derived, experiment, numeric, post_hoc, rounding, searched, symbolic
+from .claim import Evidence, claim, corrected_statement, evidence
 
 SOURCE = "notes2022"
 
@@ -140,14 +129,12 @@ def check_b14(quick: bool, ds: xr.Dataset) -> Evidence:
             f"D(1-S) << 1: P(l >= 2) <= (D(1-S))^2/2, and it is {dense:.2f} at S = {1 - p_dense:g} and D = "
             f"{n_dense}",
             numeric("P(l >= 2) at S = 0.99, D = 1000", dense, ">", derived(0.5)),
-            searched_bound(
-                "largest P(l >= 2) / ((D (1-S))^2/2) - 1", _tail_over_order(), "<=", rounding(1e-12)
-            ),
+            searched("largest P(l >= 2) / ((D (1-S))^2/2) - 1", _tail_over_order(), "<=", rounding(1e-12)),
         ),
         corrected_statement(
             "what is dropped is bounded by second moments of M and binomial tails (`relu.dropped_bound`), "
             "for norms <= 1 and b <= 0 by D(D-1)(7D-6)(1-S)^2/12 to leading order",
-            searched_bound("largest loss dropped over bound, random models", dropped, "<=", derived(1)),
+            searched("largest loss dropped over bound, random models", dropped, "<=", derived(1)),
             numeric("bound for all models over its order, less 1", abs(leading), "<=", post_hoc(1e-4)),
         ),
         corrected_statement(
@@ -168,8 +155,8 @@ def check_b14(quick: bool, ds: xr.Dataset) -> Evidence:
         corrected_statement(
             "the least L_2 is then (D-d)/3",
             numeric("|least L_2 of triples - 1/3|", third, "<=", post_hoc(1e-5)),
-            searched_bound("least L_2 of dependent obtuse blocks", least, ">=", rounding(1 / 3 - 1e-12)),
-            searched_bound("largest q'Nq / |q|^2", form, "<=", rounding(1 + 1e-12)),
+            searched("least L_2 of dependent obtuse blocks", least, ">=", rounding(1 / 3 - 1e-12)),
+            searched("largest q'Nq / |q|^2", form, "<=", rounding(1 + 1e-12)),
         ),
         about="answer",
     )

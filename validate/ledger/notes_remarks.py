@@ -7,18 +7,8 @@ import numpy as np
 from ...theory import linear as theory
 from ...theory.derivation import sp
 from ...theory.features import SparseUniform
-from .claim import (
-    Evidence,
-    Verdict,
-    claim,
-    corrected_statement,
-    derived,
-    evidence,
-    numeric,
-    rounding,
-    searched_bound,
-    symbolic,
-)
+from ..runner.findings import derived, numeric, rounding, searched, symbolic
+from .claim import Evidence, Verdict, claim, corrected_statement, evidence
 from .notes_linear import SOURCE, subsets
 
 
@@ -44,8 +34,8 @@ def check_b16(quick: bool) -> Evidence:
         "For any A the loss is a convex quadratic in B, strictly if A has full rank and Sigma is "
         f"invertible. Searched are the {len(rising)} critical points of five features on two neurons; at the "
         "origin, where A has no rank, the directions that go up move A and B together.",
-        searched_bound("least number of directions in which the loss rises", min(rising), ">=", derived(1)),
-        searched_bound("least second difference in B at fixed A", convex, ">=", rounding(-1e-12)),
+        searched("least number of directions in which the loss rises", min(rising), ">=", derived(1)),
+        searched("least second difference in B at fixed A", convex, ">=", rounding(-1e-12)),
     )
 
 

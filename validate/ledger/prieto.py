@@ -19,21 +19,18 @@ from ..experiments.papers.prieto import circle_deviation, constructive_share
 from ..experiments.unequal.pairs import common_cases
 from ..experiments.unequal.small_models import AT_CODE, count_at_code
 from ..runner.declarations import span
-from ..training import DROPPED
-from .claim import (
-    Evidence,
-    claim,
+from ..runner.findings import (
     confirmed,
-    corrected_statement,
     derived,
     enough_runs,
-    evidence,
     experiment,
     numeric,
     post_hoc,
     preregistered,
     rounding,
 )
+from ..training import DROPPED
+from .claim import Evidence, claim, corrected_statement, evidence
 
 SOURCE, OURS = "prieto2026", "superposition"
 
@@ -64,11 +61,6 @@ def check_p1(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-def _describe_place(ds: xr.Dataset) -> str:
-    """Return p and ratio of the first law (`case`) of `ds`, of `run_blocks`, as text."""
-    return f"p = {float(ds['p'][0]):g}, ratio {float(ds['ratio'][0]):g}"
-
-
 def _priority_over_blocks(ds: xr.Dataset) -> FloatArray:
     """Return the best priority code's loss over that of the best code of blocks, for each law (`case`).
 
@@ -77,11 +69,6 @@ def _priority_over_blocks(ds: xr.Dataset) -> FloatArray:
     from one of the runs unequal.blocks….
     """
     return np.asarray((ds["priority"].min("n_features") / ds["predicted"].min("pairs")).values)
-
-
-def _synchronous_cases(ds: xr.Dataset) -> xr.Dataset:
-    """Return the part of `ds`, a dataset with laws (`case`), whose pairs of features are on together."""
-    return ds.isel(case=ds["kind"].values == "synchronous")
 
 
 @claim(
@@ -96,7 +83,7 @@ def check_p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) 
     single = ds["coefficients"].sel(pairs=1).values
     partner = single[:, 0, 1] / single[:, 0, 0]
     exclusive_loss = block_optimum(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 0.5, starts=1).loss
-    datasets = [_synchronous_cases(at) for at in (ds, often, dense)]
+    datasets = [at.isel(case=at["kind"].values == "synchronous") for at in (ds, often, dense)]
     # Weights of blocks of two pairs: cases, outputs, features.
     alpha = np.concatenate([at["coefficients"].isel(pairs=-1).values for at in datasets])
     mate = (alpha[:, 0, 1] / alpha[:, 0, 0])[: datasets[0].sizes["case"]].min()
@@ -106,7 +93,7 @@ def check_p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) 
     diagonal = np.diagonal(alpha, axis1=1, axis2=2)
     lone = int(np.sum(diagonal.min(axis=1) < DROPPED * diagonal.max(axis=1)))
     rare, *many = map(_priority_over_blocks, (ds, *datasets[1:]))
-    points = [_describe_place(at) for at in (ds, often, dense)]
+    points = [f"p = {float(at['p'][0]):g}, ratio {float(at['ratio'][0]):g}" for at in (ds, often, dense)]
     in_first, everywhere = partial(experiment, origin=ds), partial(experiment, origin=(ds, often, dense))
     return evidence(
         f"For independent pairs of features with equal p, at {'; '.join(points)}, and the best codes found: "

@@ -27,20 +27,8 @@ from ...theory.features import Features
 from ..proofs.certificates import check, check_alignment, exact_total
 from ..proofs.certificates.check import conjectured_loss
 from ..reference.read import REFERENCE
-from .claim import (
-    Claim,
-    Evidence,
-    Finding,
-    Statement,
-    corrected_statement,
-    derived,
-    evidence,
-    numeric,
-    post_hoc,
-    preregistered,
-    rounding,
-    symbolic,
-)
+from ..runner.findings import Finding, derived, numeric, post_hoc, preregistered, rounding, symbolic
+from .claim import Claim, Evidence, Statement, corrected_statement, evidence
 
 SOURCE = "mais2026"
 CERTIFICATES = REFERENCE / "certificates"
@@ -305,36 +293,23 @@ def _aligned(paths: Sequence[Path]) -> list[Statement]:
     )
     W, beta, c = [[1, 1, 0], [1, -1, 0]], [0, 1], [Fraction(-1, 2), Fraction(1, 2), Fraction(-1)]
     V = [[Fraction(1, 2), Fraction(1, 2)], [Fraction(1, 2), Fraction(-1, 2)], [Fraction(0)] * 2]
-    mixed = check_alignment.loss(W, beta, V, c, Fraction(1, 2))
+    off = float(check_alignment.loss(W, beta, V, c, Fraction(1, 2)) - Fraction(1, 6))
+    certified = f"largest certified loss of {len(paths)} networks, over pure neurons'"
+    nearly_pure = f"least loss found at impurity {impurity:g}, over min(v, p^2/3), less 1"
     return [
         corrected_statement(
             "part 1: delta* = 0 at every p in (0, 1) and every size; there is no threshold",
-            numeric(
-                f"largest certified loss of {len(paths)} networks, over pure neurons'",
-                max(shares),
-                "<",
-                derived(1),
-            ),
+            numeric(certified, max(shares), "<", derived(1)),
         ),
         corrected_statement(
             "the frontier jumps at 0 where p < 4/7, and at every p from two neurons on: as impurity tends to "
             "0, two features on one neuron lose min(v, p^2/3)",
-            numeric(
-                f"least loss found at impurity {impurity:g}, over min(v, p^2/3), less 1",
-                gap,
-                "<=",
-                derived(impurity**0.5),
-            ),
+            numeric(nearly_pure, gap, "<=", derived(impurity**0.5)),
         ),
         corrected_statement(
             "part 2: yes, as worded; two neurons that copy two of three features, read one by one or as sum "
             "and difference, with the third output off, are minima of the same loss p/3",
-            numeric(
-                "loss with sum and difference, p = 1/2, less p/3",
-                float(mixed - Fraction(1, 6)),
-                "==",
-                derived(0),
-            ),
+            numeric("loss with sum and difference, p = 1/2, less p/3", off, "==", derived(0)),
         ),
     ]
 

@@ -8,19 +8,8 @@ from ...theory.features import Features
 from ...theory.unequal import capacities, power_law
 from ...theory.validation import FloatArray
 from ..experiments.unequal.models import normal_losses
-from .claim import (
-    Evidence,
-    claim,
-    confirmed,
-    corrected_statement,
-    derived,
-    enough_runs,
-    evidence,
-    numeric,
-    post_hoc,
-    rounding,
-    searched_bound,
-)
+from ..runner.findings import confirmed, derived, enough_runs, numeric, post_hoc, rounding, searched
+from .claim import Evidence, claim, corrected_statement, evidence
 
 SCHERLIS = "scherlis2022"
 
@@ -41,10 +30,10 @@ def check_u1(quick: bool) -> Evidence:
         "projection P on the rows, whose trace is the rank. With variances v_j the same holds of M "
         "diag(v)^(1/2) for any M of rank D, tied or not. The sum is at least 1, as (W_i.W_j)^2 <= |W_i|^2 "
         "|W_j|^2.",
-        searched_bound(
+        searched(
             "largest sum less D, random encodings of very different lengths", over, "<=", rounding(1e-9)
         ),
-        searched_bound("least sum", least, ">=", rounding(1 - 1e-9)),
+        searched("least sum", least, ">=", rounding(1 - 1e-9)),
     )
 
 

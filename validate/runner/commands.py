@@ -16,7 +16,7 @@ from . import execute, registry
 from .cache import DataTask, ResultCache, concat_pieces, plan_tasks
 from .declarations import Run
 from .provenance import full_settings, git_commit, library_versions
-from .tasks import run_tasks
+from .tasks import format_duration, run_tasks
 
 __all__ = ["expected_seconds", "make_runs", "select_runs"]
 
@@ -118,7 +118,7 @@ def make_runs(
                 continue
             seconds = expected_seconds(run)
             if not changes[run.name] and seconds > 0:  # nothing is known of runs with other settings
-                progress(f"{run.name}: {seconds / 3600:.3g} hours to expect")
+                progress(f"{run.name}: {format_duration(seconds)} to expect")
             # Before the run: what is edited meanwhile is not what made the file.
             facts = {"commit": git_commit(), "libraries": json.dumps(library_versions())}
             facts["settings"] = settings[run.name]

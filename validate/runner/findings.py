@@ -260,7 +260,7 @@ def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
     )
 
 
-def searched_bound(text: str, value: float, relation: str, limit: Limit) -> Finding:
+def searched(text: str, value: float, relation: str, limit: Limit) -> Finding:
     """Return the finding of a search for a violation of a bound; `value` is the worst case that it met.
 
     It passes if `value` has this `relation`, "==", "<=", "<", ">=" or ">", to `limit`; `text` describes the

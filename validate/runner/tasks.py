@@ -368,13 +368,13 @@ class ProgressClock:
         """Count a task as finished, and report its line, if there is one, with the time left."""
         self._unfinished.pop(task.name, None)
         left = self.seconds_left()
-        estimate = "" if left is None or not self._unfinished else f", about {_duration(left)} left"
+        estimate = "" if left is None or not self._unfinished else f", about {format_duration(left)} left"
         done = self._count - len(self._unfinished)
         if line:
             self._progress(f"[{self.elapsed:5.0f} s, {done} of {self._count}{estimate}] {line}")
 
 
-def _duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return seconds as text in seconds, minutes or hours."""
     if seconds < 90:
         return f"{max(round(seconds), 1)} s"

@@ -156,7 +156,9 @@ def _backpropagate_fold(
     T has a row of means of F_k(y) = y_+^k/k!, k < `orders`, for each node of a tree of pre-activations y, and
     T_by the loss's derivatives by these. The node's children are those where the folded feature, of weight v,
     is `off`, where its value is 1 (`top`), and where it is `edge`, the least one (`bottom`); c is the
-    probability that it is on.
+    probability that it is on. With s = c / (1 - edge) an entry of the row is
+    T_k = (1 - c) T_off,k + s (T_top,k+1 - T_bottom,k+1) / v. The children lie at v and at edge v, so that its
+    derivative by v is (s (T_top,k - edge T_bottom,k) - (T_k - (1 - c) T_off,k)) / v.
     """
     slope, share = 0.0, c / (1.0 - edge)
     for k in range(orders):
@@ -477,6 +479,6 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     Derivatives are set if `gradient`; `accuracy` makes no difference.
     """
     law = problem.law
-    edge = 1.0 - law.values.sides
+    edge = 1.0 - law.values.sides  # the least value: 0 of uniform ones, -1 of symmetric ones
     arrays = problem.weights, problem.target, problem.biases
     return Outputs(*_rows_by_folds(*arrays, law.p, edge, int(terms(law)), gradient))

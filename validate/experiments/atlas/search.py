@@ -23,7 +23,7 @@ from ...reference.files import (
 )
 from ...runner.tasks import Task, dask_pool, run_tasks
 from .grid import GRID, LARGEST, Problem, neighbours
-from .store import hits, load, write
+from .store import Entry, hits, load, write
 
 DESCENT_STEPS = 3000
 LARGEST_ROUNDS = 100
@@ -41,16 +41,16 @@ RunTasks = Callable[[list[Task], Callable[[Task, Any, float], str]], None]
 Solution = Mapping[str, Any]  # of a problem: the model, its loss, and the losses of all starts
 
 
-def _model_fields(minimum: Minimum) -> dict[str, Any]:
+def _model_fields(model: Minimum | Entry) -> dict[str, Any]:
     """Return by name W_out, W_in, b, loss, gradient_norm and curvature of a minimum.
 
     The loss is per feature. gradient_norm is the length of the gradient, and curvature the least eigenvalue
     of the Hessian but for zeros of symmetries, of the loss over that of the zero model; the curvature is nan
     if the minimum has None.
     """
-    curvature = np.nan if minimum.curvature is None else minimum.curvature
+    curvature = np.nan if model.curvature is None else model.curvature
     names = ("W_out", "W_in", "b", "loss", "gradient_norm")
-    return {**{name: getattr(minimum, name) for name in names}, "curvature": curvature}
+    return {**{name: getattr(model, name) for name in names}, "curvature": curvature}
 
 
 def solve(problem: Problem, starts: int, seed: int, round_number: int = 0) -> dict[str, Any]:
@@ -99,10 +99,9 @@ def _packaged_solution(problem: Problem) -> Solution:
     model count as inf.
     """
     entry = load(problem.name)
-    names = ("W_out", "W_in", "b", "loss", "gradient_norm", "minima", "lower_bound")
     losses = np.repeat([entry.loss, np.inf], [entry.hits, entry.starts - entry.hits])
-    curvature = np.nan if entry.curvature is None else entry.curvature
-    return {**{name: getattr(entry, name) for name in names}, "curvature": curvature, "losses": losses}
+    rest = {"losses": losses, "minima": entry.minima, "lower_bound": entry.lower_bound}
+    return {**_model_fields(entry), **rest}
 
 
 def _resize(solution: Solution, problem: Problem, rng: np.random.Generator) -> tuple[FloatArray, ...]:

@@ -4,10 +4,8 @@ import numpy as np
 import xarray as xr
 
 from ....solvers.statistics import LEVEL, Estimate, from_standard_error, mean
-from ...runner.declarations import Run, Table, Topic, TopicContent
-from .symmetry import CELLS, describe_ends, run_stored
-
-LONGER = {"where": {"schedule": "converged", "steps": 40_000}}
+from ...runner.declarations import Table, Topic, TopicContent
+from .symmetry import CELLS, describe_ends, stored_models
 
 
 def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
@@ -22,12 +20,8 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     """
     single_level = 1 - (1 - level) / models.sizes["model"]
     pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)
-    losses = np.array(
-        [
-            (estimate.value, estimate.low, estimate.high)
-            for estimate in (from_standard_error(*pair, single_level) for pair in pairs)
-        ]
-    )
+    estimates = [from_standard_error(*pair, single_level) for pair in pairs]
+    losses = np.array([(estimate.value, estimate.low, estimate.high) for estimate in estimates])
     largest = models["n_features"].values == models["n_features"].values.max()
     value, low, high = map(float, losses[largest].min(axis=0))
     best_small, least, most = map(float, losses[~largest].min(axis=0))
@@ -68,5 +62,5 @@ def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> TopicContent:
     return TopicContent(text, tables=[table])
 
 
-RUNS = {"longer": Run(run_stored, LONGER, LONGER)}
+RUNS = {"longer": stored_models(schedule="converged", steps=40_000)}
 TOPICS = [Topic("copies", ["symmetry", "longer"], _show_copies)]

@@ -115,12 +115,8 @@ def run_envelope(
             [[list(WINNERS).index(_winner_name(a, b)) for b in envelope.names] for a in envelope.names]
         )
         columns = {name: getattr(envelope, name) for name in ("loss", "structured", "share")}
-        indices = {
-            "first": envelope.first,
-            "second": envelope.second,
-            "winner": kind[envelope.first, envelope.second],
-        }
-        columns |= {name: values.astype(np.int8) for name, values in indices.items()}
+        first, second = envelope.first.astype(np.int8), envelope.second.astype(np.int8)
+        columns |= {"first": first, "second": second, "winner": kind[first, second].astype(np.int8)}
         datasets.append(xr.Dataset({name: (("p", "ratio"), values) for name, values in columns.items()}))
         all_names[f"names_{models}"] = ", ".join(envelope.names)
         common = {"rug": envelope.rug, "linear": envelope.linear, "lower_bound": envelope.lower_bound}
@@ -158,9 +154,8 @@ def plot_envelope(
     too) or "free" (features of a code may differ). Names of regions keep away from the points `taken`,
     (p, ratio).
     """
-    plane = ds.sel(
-        models=validation.choice("models", models, tuple(str(name) for name in ds["models"].values))
-    )
+    known = tuple(str(name) for name in ds["models"].values)
+    plane = ds.sel(models=validation.choice("models", models, known))
     winner = plane["winner"].values
     colour = np.array([colors.to_rgb(name) for name in WINNERS.values()])[winner]
     ax.set_xscale("log")  # before labels are placed along contours

@@ -56,17 +56,12 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
     lowest = validation.number("lowest", lowest, 1e-6, 1, brackets="[)")
     code_lines = lines(codes, low=lowest, tol=tol)
     shared_p = [p for p in TABLE_P if p >= lowest]
-    sizes = {
-        "n_features": [line.n_features for line in code_lines],
-        "n_hidden": [line.n_hidden for line in code_lines],
-    }
+    sizes = {name: [getattr(line, name) for line in code_lines] for name in ("n_features", "n_hidden")}
     sizes["nodes"] = [line.p.size for line in code_lines]
-    columns = {
-        name: np.concatenate([getattr(line, name) for line in code_lines]) for name in _COLUMNS.values()
-    }
+    columns = {name: [getattr(line, field) for line in code_lines] for name, field in _COLUMNS.items()}
     return xr.Dataset(
         {name: ("line", values) for name, values in sizes.items()}
-        | {name: ("node", columns[field]) for name, field in _COLUMNS.items()}
+        | {name: ("node", np.concatenate(values)) for name, values in columns.items()}
         | {"least": (("line", "p"), [[line.at(p).loss for p in shared_p] for line in code_lines])},
         {"line": [line.name for line in code_lines], "p": shared_p},
     )

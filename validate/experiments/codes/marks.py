@@ -111,9 +111,8 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
             line: dict[str, Any] = {"linestyles": style, "lw": 1.2}
             line["label"] = None if j else f"best known code, {text} weights"
             ax.hlines(at_size[name], x - width / 2, x + width / 2, "k", **line)
-        for end, mean, half in zip(
-            reversed(range(ds.sizes["end"])), at_size["mean"], at_size["half"], strict=True
-        ):
+        ends = reversed(range(ds.sizes["end"]))
+        for end, mean, half in zip(ends, at_size["mean"], at_size["half"], strict=True):
             marker_style: dict[str, Any] = {"fmt": "o", "color": colour, "markersize": 3.4, "zorder": 3 - end}
             if end == 0:  # the last one
                 marker_style |= {"linewidth": 1, "label": f"trained, n_features = {n}"}

@@ -32,17 +32,16 @@ def run_pair(p: Sequence[float], *, starts: int = 20, seed: int = 0) -> xr.Datas
         minimum = minimise(2, 1, probability, tied=False, starts=starts, rng=seed)
         M = minimum.W_out @ minimum.W_in
         off_diagonal_squares = np.array([M[0, 1], M[1, 0]]) ** 2
-        rows.append(
-            {
-                "p": probability,
-                "loss": minimum.loss,
-                "relative_loss": minimum.loss / float(solvers.optimum(probability, 0.5).loss),
-                "gradient_norm": minimum.gradient_norm,
-                "diagonal_sd": np.std(np.diagonal(M)),
-                "bias_sd": np.std(minimum.b),
-                "row_variance_spread": np.std(off_diagonal_squares) / np.mean(off_diagonal_squares),
-            }
-        )
+        row = {
+            "p": probability,
+            "loss": minimum.loss,
+            "relative_loss": minimum.loss / float(solvers.optimum(probability, 0.5).loss),
+            "gradient_norm": minimum.gradient_norm,
+            "diagonal_sd": np.std(np.diagonal(M)),
+            "bias_sd": np.std(minimum.b),
+            "row_variance_spread": np.std(off_diagonal_squares) / np.mean(off_diagonal_squares),
+        }
+        rows.append(row)
     return from_rows(rows, p=-1)
 
 

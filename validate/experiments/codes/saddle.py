@@ -65,23 +65,22 @@ def run_hessian(
         point = rug_point(n, m, p, rng=seed, frequencies=frequencies)
         hessian = rug_hessian(point, frequencies=frequencies)
         step, macroscopic = hessian.step_M, float(solvers.optimum(p, m / n).loss)
-        rows.append(
-            {
-                "p": p,
-                "ratio": ratio,
-                "lowest": hessian.lowest / p,
-                "error": hessian.error_estimate / p,
-                "negative": hessian.negative,
-                "modes": sum(block.size for block in hessian.curvatures),
-                "symmetric": hessian.curvatures[0][0] / p,
-                "diagonal_share": hessian.diagonal_share,
-                "bias_share": float(np.sum(hessian.step_b**2)),
-                "skew_share": float(np.sum((step - step.T) ** 2) / 4.0),
-                "relative_loss": point.loss / macroscopic,
-                "rug_loss": point.rug_loss / macroscopic,
-                "slope": point.gradient_norm,
-            }
-        )
+        row = {
+            "p": p,
+            "ratio": ratio,
+            "lowest": hessian.lowest / p,
+            "error": hessian.error_estimate / p,
+            "negative": hessian.negative,
+            "modes": sum(block.size for block in hessian.curvatures),
+            "symmetric": hessian.curvatures[0][0] / p,
+            "diagonal_share": hessian.diagonal_share,
+            "bias_share": float(np.sum(hessian.step_b**2)),
+            "skew_share": float(np.sum((step - step.T) ** 2) / 4.0),
+            "relative_loss": point.loss / macroscopic,
+            "rug_loss": point.rug_loss / macroscopic,
+            "slope": point.gradient_norm,
+        }
+        rows.append(row)
     return from_rows(rows, case=len(cases), n_features=n_features).assign_attrs(seed=seed)
 
 
@@ -132,18 +131,17 @@ def run_departure(
         end = descend(W_out, W_in, np.full(n_features, point.b), p, steps=steps)
         M, macroscopic = end.W_out @ end.W_in, float(solvers.optimum(p, m / n_features).loss)
         start = point.matrix()
-        rows.append(
-            {
-                "p": p,
-                "ratio": m / n_features,
-                "start": point.loss / macroscopic,
-                "end": end.loss / macroscopic,
-                "moved": float(np.linalg.norm(M - start) / np.linalg.norm(start)),
-                "slope": end.gradient_norm * n_features / 3.0,
-                "largest": float(np.abs(M - np.diag(np.diagonal(M))).max()),
-                **code_shares(M),
-            }
-        )
+        row = {
+            "p": p,
+            "ratio": m / n_features,
+            "start": point.loss / macroscopic,
+            "end": end.loss / macroscopic,
+            "moved": float(np.linalg.norm(M - start) / np.linalg.norm(start)),
+            "slope": end.gradient_norm * n_features / 3.0,
+            "largest": float(np.abs(M - np.diag(np.diagonal(M))).max()),
+            **code_shares(M),
+        }
+        rows.append(row)
     return from_rows(rows, case=-1).assign_attrs(n_features=n_features, kick=kick, seed=seed)
 
 
@@ -275,10 +273,9 @@ def _departure_table(ds: xr.Dataset) -> Table:
         "slope / p": "{slope:.1e}",
     }
     caption = (
-        f"n_features = {ds.attrs['n_features']}. Weights of the critical point near the rug, each "
-        f"moved by a normal number of standard deviation {ds.attrs['kick']:g}, then L-BFGS on the "
-        "exact loss. Losses in units of the macroscopic rug's. `largest off-diagonal` is the largest "
-        "|M_ij| with i != j."
+        f"n_features = {ds.attrs['n_features']}. Weights of the critical point near the rug, each moved by a "
+        f"normal number of standard deviation {ds.attrs['kick']:g}, then L-BFGS on the exact loss. Losses in "
+        "units of the macroscopic rug's. `largest off-diagonal` is the largest |M_ij| with i != j."
     )
     return Table.formatted("Started at the rug, does it stay?", ds, columns, caption)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 
@@ -133,12 +132,8 @@ def by_cell(trained: xr.Dataset) -> xr.Dataset:
     """
     near = nearest_ratio(trained["ratio"])
     in_cell = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))
-    models = trained.isel(model=in_cell)
-    names = ("p", "ratio", "n_features", "seed")
-    arrays = [near[in_cell] if name == "ratio" else models[name].values for name in names]
-    index = pd.MultiIndex.from_arrays(arrays, names=names)
-    coordinates = xr.Coordinates.from_pandas_multiindex(index, "model")
-    return models.drop_vars(names).assign_coords(coordinates).unstack("model")
+    models = trained.assign(ratio=("model", near)).isel(model=in_cell)
+    return models.set_index(model=["p", "ratio", "n_features", "seed"]).unstack("model")
 
 
 def change_with_size(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -> Estimate:
@@ -248,20 +243,18 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
     return TopicContent(text, [figure], [factors, optimum])
 
 
-LARGE = {"where": {**TRAINED, "n_features": list(SIZES)}}
+def stored_models(**where: Any) -> Run:
+    """Return the declaration of a run of `run_stored`: of the stored training runs with these settings."""
+    settings = {"where": where}
+    return Run(run_stored, settings, settings)
 
-LATER = {"where": {"schedule": "converged", "steps": 16_000}}
-
-PUBLISHED = {"where": {"experiment": "training.published"}}
-
-FIG3 = {"where": {"schedule": "both", "steps": 4000}}
 
 RUNS = {
     "symmetry": Run(run_stored),
-    "large": Run(run_stored, LARGE, LARGE),
-    "later": Run(run_stored, LATER, LATER),
-    "published": Run(run_stored, PUBLISHED, PUBLISHED),
-    "fig3": Run(run_stored, FIG3, FIG3),
+    "large": stored_models(**TRAINED, n_features=list(SIZES)),
+    "later": stored_models(schedule="converged", steps=16_000),
+    "published": stored_models(experiment="training.published"),
+    "fig3": stored_models(schedule="both", steps=4000),
 }
 TOPICS = [
     Topic("symmetry", ["symmetry", "pair"], _show_symmetry, claims=["C28", "C29", "C30", "C31", "C33", "C34"])

@@ -135,9 +135,8 @@ def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
         for n, m, at_m in _split_by_n_hidden(ds):
             count = mean(at_m["polysemantic"].dropna("run"))
             units = float(at_m["quoted"]), float(expected_polysemantic(n, m))
-            rows.append(
-                (origin, n, m, count.runs, *(f"{c:.2f}" for c in (count, *map(count.divided_by, units))))
-            )
+            counts = [f"{c:.2f}" for c in (count, *map(count.divided_by, units))]
+            rows.append((origin, n, m, count.runs, *counts))
     caption = "One place a feature: n(n-1)/(2(2m-1)), all arrangements on the 2m places equally likely. "
     return Table("Polysemantic neurons", columns, rows, caption + INTERVALS)
 
@@ -163,10 +162,9 @@ def _places_table(*datasets: xr.Dataset) -> Table:
     caption = (
         "Those that stay end on the neuron of their largest first weight; “second wins” is the share that "
         "ends on that of the second largest. A ratio of 1 means that pairs of those that stay share a neuron "
-        "as often as chance has it. Preference: how readily the others take the free place on a "
-        "neuron that already holds a feature, compared with a place on an empty neuron; fitted to "
-        "the count, and 1 by chance (nan: none "
-        f"fits). {INTERVALS}"
+        "as often as chance has it. Preference: how readily the others take the free place on a neuron that "
+        "already holds a feature, compared with a place on an empty neuron; fitted to the count, and 1 by "
+        f"chance (nan: none fits). {INTERVALS}"
     )
     return Table(title, ("n", "m", *measured), rows, caption)
 

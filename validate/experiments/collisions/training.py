@@ -142,12 +142,8 @@ def train_l1(
         arrays = (E[chunk], D[chunk], lams[chunk])
         first, second, strengths = (torch.from_numpy(a.astype(np.float32)).to(torch_device) for a in arrays)
         second = first if rule.tied else second
-        p = rule.p
-        generators = (
-            [_seeded_generator(torch, torch_device, (seed, n, m), p) for seed in seed_list[chunk]]
-            if p
-            else []
-        )
+        models = [(seed, n, m) for seed in seed_list[chunk]]
+        generators = [_seeded_generator(torch, torch_device, model, rule.p) for model in models if rule.p]
         stages = train_stack(torch, first, second, strengths, generators, rule, stops)
         return [tuple(W.cpu().numpy().astype(np.float64) for W in weights) for weights in stages]
 

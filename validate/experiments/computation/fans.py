@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ....solvers.computation import best_readout, network_loss
+from ....solvers.computation import BestNetwork, best_readout, network_loss
 from ....theory.annotations import as_annotated
 from ....theory.computation import equal_features_loss, fan_network, rare_losses
 from ....theory.features import Features
@@ -30,6 +30,15 @@ def with_sizes(ds: xr.Dataset, sizes: Sequence[Size]) -> xr.Dataset:
 def size_label(at: xr.Dataset | xr.DataArray) -> str:
     """Return the numbers of features and neurons of `at`, data of one size, as text, such as "3 on 2"."""
     return f"{int(at['n_features'])} on {int(at['n_hidden'])}"
+
+
+def losses_over_p(best: BestNetwork, p: float) -> dict[str, float]:
+    """Return losses of a search over p: "best", its "error", "naive", and the "lower_bound".
+
+    `best` is of `best_network`.
+    """
+    names = {"best": "loss", "lower_bound": "lower_bound", "naive": "naive", "error": "error_estimate"}
+    return {name: getattr(best, field) / p for name, field in names.items()}
 
 
 def label_lower_bound(ax: Axes, x: float, y: float) -> None:
@@ -88,9 +97,8 @@ def run_fans(
         best, error, small = best_fan(F, n, q, eps)
         naive = min(float(equal_features_loss(name, q, F, n, target="abs")) for name in ("naive", "pairs"))
         lower_bound = equal_features_loss("lower_bound", q, F, n, target="abs")
-        rows.append(
-            {"lower_bound": lower_bound / q, "naive": naive / q, "fan": best, "error": error, "eps": small}
-        )
+        row = {"lower_bound": lower_bound / q, "naive": naive / q, "fan": best, "error": error, "eps": small}
+        rows.append(row)
     return with_sizes(from_rows(rows, size=len(sizes), p=list(p)), sizes)
 
 

@@ -29,7 +29,7 @@ from ...runner.declarations import (
 )
 from ...runner.findings import Criterion, Finding, post_hoc, preregistered, rounding
 from ..drawing import finish_axes, plot_function
-from .fans import Size, best_fan
+from .fans import Size, best_fan, losses_over_p
 
 # Losses lie above a lower bound "with their error", so that has a limit of its own.
 LOSS_ERROR = Criterion("what a loss is off by, per feature over p", "<=", post_hoc(1e-5))
@@ -113,13 +113,7 @@ def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[st
     """
     mixing = task.mixing(F)
     best = best_network(task.law(F, p), n, task.target, mixing=mixing, bias=task.bias, **search)
-    losses = {
-        "best": best.loss,
-        "naive": best.naive,
-        "lower_bound": best.lower_bound,
-        "error": best.error_estimate,
-    }
-    return {name: loss / p for name, loss in losses.items()}
+    return losses_over_p(best, p)
 
 
 def _unbiased_losses(ratio: FloatArray, n: int, p: float, tries: int) -> tuple[FloatArray, FloatArray]:
@@ -162,22 +156,20 @@ def _losses_by_ratio(
     parts = [_part_losses(F, m, p, task, search) for F, m in sizes]
     pair, mixing = task.law(2, p), task.mixing(2)
     lower_bounds = [loss_lower_bound(pair, m, task.target, mixing=mixing) / p for m in (0, 1, 2)]
-    dropped = (
-        lower_bounds[0] if task.bias else target_moments(pair, task.target, mixing=mixing).second[0, 0] / p
-    )
-    neurons = np.r_[0.0, [m / F for F, m in sizes]]
-    best = np.r_[dropped, [part["best"] for part in parts]]
+    second = target_moments(pair, task.target, mixing=mixing).second[0, 0]
+    dropped = lower_bounds[0] if task.bias else second / p
+    neurons = [0.0, *(m / F for F, m in sizes)]
+    naive = [dropped, *(part["naive"] for part in parts)]
+    best = list(zip(neurons, [dropped, *(part["best"] for part in parts)], strict=True))
     if task.target == "abs":
-        best = np.r_[best, [best_fan(F, m, p)[0] for F, m in fans]]
-        neurons = np.r_[neurons, [m / F for F, m in fans]]
+        best += [(m / F, best_fan(F, m, p)[0]) for F, m in fans]
     if not task.bias:
         groups = [g for g in range(2, _LARGEST_GROUP + 1) if g <= ratio.max()]
-        best = np.r_[best, [disjoint_inputs_loss(g, n, p) for g in groups]]
-        neurons = np.r_[neurons, [1 / g for g in groups]]
-    row = {"best": _lower_convex_envelope(neurons, best, 1 / ratio)}
+        best += [(1 / g, disjoint_inputs_loss(g, n, p)) for g in groups]
+    places, losses = np.transpose(best)
+    row = {"best": _lower_convex_envelope(places, losses, 1 / ratio)}
     if task.bias:
-        naive = np.r_[dropped, [part["naive"] for part in parts]]
-        row["naive"] = _lower_convex_envelope(neurons[: naive.size], naive, 1 / ratio)
+        row["naive"] = _lower_convex_envelope(np.array(neurons), np.array(naive), 1 / ratio)
     else:
         row["naive"], closed = _unbiased_losses(ratio, n, p, tries)
         row["best"] = np.minimum(row["best"], closed)
@@ -255,9 +247,8 @@ def run_map(
         rows.append({**{key: ("per_neuron", values) for key, values in row.items()}, "excess": excess})
     ds = from_rows(rows, task=list(names), p=list(p))
     largest = max(F for F, _ in [*sizes, *fans])
-    return ds.assign_coords(per_neuron=list(per_neuron)).assign_attrs(
-        starts=starts, n_hidden=n, largest=largest
-    )
+    ds = ds.assign_coords(per_neuron=list(per_neuron))
+    return ds.assign_attrs(starts=starts, n_hidden=n, largest=largest)
 
 
 @plot_function
@@ -341,10 +332,10 @@ def _show_map(ds: xr.Dataset) -> TopicContent:
         "bound",
         columns,
         rows,
-        "In brackets: what the lower bound allows; a dash where the naive network loses nothing. "
-        "A network is of disjoint parts, each the best that was found "
-        f"for a few features. Errors of the losses: at most {error:.0e} of the naive one. What is found is "
-        "an upper bound on the least loss; nothing is said of networks between it and the lower bound.",
+        "In brackets: what the lower bound allows; a dash where the naive network loses nothing. A network "
+        "is of disjoint parts, each the best that was found for a few features. Errors of the losses: at "
+        f"most {error:.0e} of the naive one. What is found is an upper bound on the least loss; nothing is "
+        "said of networks between it and the lower bound.",
     )
     at_two = saved.sel(per_neuron=2.0, method="nearest")
     ranges = [f"{task}: {span(100 * at_two.sel(task=task), '.2g')} %" for task in ds["task"].values]
@@ -361,9 +352,8 @@ def _show_map(ds: xr.Dataset) -> TopicContent:
         "save more."
     )
     caption = "Two features a neuron. Solid: the best network known; dotted: what the lower bound allows."
-    return TopicContent(
-        text, [Figure("map", "Where a hidden layer can beat naive", caption, ds, plot_map)], [table]
-    )
+    figure = Figure("map", "Where a hidden layer can beat naive", caption, ds, plot_map)
+    return TopicContent(text, [figure], [table])
 
 
 _SETTINGS = {

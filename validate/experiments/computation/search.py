@@ -12,7 +12,7 @@ from ....theory.annotations import as_annotated
 from ....theory.features import Features
 from ...runner.declarations import Figure, Run, Topic, TopicContent, from_rows, span
 from ..drawing import finish_axes, plot_function
-from .fans import Size, label_lower_bound, size_label, with_sizes
+from .fans import Size, label_lower_bound, losses_over_p, size_label, with_sizes
 
 
 @as_annotated
@@ -52,13 +52,7 @@ def run_search(
     for (target, bias), (F, n), q in itertools.product(tasks.values(), sizes, p):
         law = Features(F, q, "symmetric")
         best = best_network(law, n, target, bias=bias, starts=starts, steps=steps, rng=seed)
-        losses = {
-            "best": best.loss,
-            "lower_bound": best.lower_bound,
-            "naive": best.naive,
-            "error": best.error_estimate,
-        }
-        rows.append({**{name: loss / q for name, loss in losses.items()}, "hits": best.hits})
+        rows.append({**losses_over_p(best, q), "hits": best.hits})
     ds = from_rows(rows, task=list(tasks), size=len(sizes), p=list(p))
     return with_sizes(ds, sizes).assign_attrs(starts=starts)
 

@@ -120,9 +120,8 @@ def run_trained(
     for target, bias, F, n, p in places:
         law = Features(F, p, "symmetric")
         naive = best_network(law, n, target, bias=bias, starts=1, steps=1, rng=0).naive
-        references.append(
-            {"lower_bound": loss_lower_bound(law, n, target, bias=bias) / p, "naive": naive / p}
-        )
+        lower_bound = loss_lower_bound(law, n, target, bias=bias)
+        references.append({"lower_bound": lower_bound / p, "naive": naive / p})
     ds = from_rows(rows, place=len(places), seed=list(seeds))
     ds = ds.merge(from_rows(references, place=len(places)))
     names = [f"{t}{'' if bias else ' without bias'}, {F} on {n}, p = {p:g}" for t, bias, F, n, p in places]
@@ -192,7 +191,5 @@ def _show_trained(ds: xr.Dataset) -> TopicContent:
     )
 
 
-RUNS = {
-    "trained": Run(run_trained, quick={"seeds": range(4)}, full={"seeds": range(20)}, seconds=40.0),
-}
+RUNS = {"trained": Run(run_trained, quick={"seeds": range(4)}, full={"seeds": range(20)}, seconds=40.0)}
 TOPICS = [Topic("trained", ["trained"], _show_trained, judge=judge_trained)]

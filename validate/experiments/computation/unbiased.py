@@ -109,9 +109,7 @@ def _show_unbiased(ds: xr.Dataset) -> TopicContent:
         f"allows {float(allowed.sel(p=best['p'], per_neuron=best['per_neuron'])):.3g}. "
     )
     text += f"A constant is the better one for {'; '.join(least_p)} on." if least_p else ""
-    frame = gain.to_dataframe("saved").reset_index()
-    frame = frame.pivot(index="p", columns="per_neuron", values="saved").reset_index()
-    frame.columns = [str(column) for column in frame.columns]
+    frame = gain.to_dataframe("saved")["saved"].unstack("per_neuron").reset_index()
     table = Table.of(
         "Share of the naive loss saved without bias, by the better of two closed forms",
         frame.map(lambda cell: f"{cell:.3g}"),

@@ -173,9 +173,8 @@ def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> TopicContent:
     that recover all features against the ratio. `passing` is of `run_passing` (errors by step), `recovery` of
     `run_recovery` (how often all features are recovered).
     """
-    deviation = (passing["error"].mean("seed") - passing["law"]) / (
-        passing["error"].std("seed", ddof=1) / np.sqrt(passing.sizes["seed"])
-    )
+    standard_error = passing["error"].std("seed", ddof=1) / np.sqrt(passing.sizes["seed"])
+    deviation = (passing["error"].mean("seed") - passing["law"]) / standard_error
     visible_deviation = deviation.where(RECOVERY_INCOMPLETE.satisfied(passing["law"]))
     near_count = int(NEAR_STATE_EVOLUTION.satisfied(abs(visible_deviation)).sum())
     cross = []
@@ -186,9 +185,9 @@ def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> TopicContent:
     text = (
         f"Message passing on random rugs of {passing.attrs['n_features']} features follows its state "
         f"evolution: {near_count} of {int(visible_deviation.notnull().sum())} mean errors are within two "
-        f"standard errors of it, "
-        f"{passing.sizes['seed']} runs each. At p = {recovery.attrs['p']:g} it recovers all features in "
-        f"half of the runs at the ratio of the line, {recovery.attrs['line']:.4f}, times {', '.join(cross)}."
+        f"standard errors of it, {passing.sizes['seed']} runs each. At p = {recovery.attrs['p']:g} it "
+        f"recovers all features in half of the runs at the ratio of the line, {recovery.attrs['line']:.4f}, "
+        f"times {', '.join(cross)}."
     )
     passing_caption = (
         f"{passing.sizes['seed']} rugs each, means with {LEVEL:.0%} intervals; lines: state evolution."

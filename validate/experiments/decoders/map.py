@@ -107,14 +107,13 @@ def _show_map(ds: xr.Dataset) -> TopicContent:
     recovered = (ds["iterated"] == 0).values
     text = (
         "ReLU is itself the best JumpReLU where features are not rare: a jump lowers the loss only below a "
-        f"certain p, where the threshold moves abruptly. On this grid the two are the same at "
-        f"{is_equal.sum()} of {is_equal.size} places, and ReLU loses {float(most):.2f} times as much at "
-        f"p = {float(most['p']):g}, ratio {float(most['ratio']):g}. "
-        "What JumpReLU loses to the posterior mean is a factor of "
-        f"{span(to_bayes)}. As p falls at a fixed ratio JumpReLU and Bayes both tend to p sigma², ReLU to (1 "
-        "+ t²/4) times that, t² = 2 log(1/p): no constant bounds what a better decoder gains. Iteration "
-        f"recovers all features at {recovered.sum()} of {recovered.size} places, where the loss of every "
-        "one-step decoder is positive."
+        "certain p, where the threshold moves abruptly. On this grid the two are the same at "
+        f"{is_equal.sum()} of {is_equal.size} places, and ReLU loses {float(most):.2f} times as much at p = "
+        f"{float(most['p']):g}, ratio {float(most['ratio']):g}. What JumpReLU loses to the posterior mean is "
+        f"a factor of {span(to_bayes)}. As p falls at a fixed ratio JumpReLU and Bayes both tend to p "
+        "sigma², ReLU to (1 + t²/4) times that, t² = 2 log(1/p): no constant bounds what a better decoder "
+        f"gains. Iteration recovers all features at {recovered.sum()} of {recovered.size} places, where the "
+        "loss of every one-step decoder is positive."
     )
     losses_by_decoder = loss.to_dataset("decoder").assign(iterated=ds["iterated"])
     columns = {"p": "{p:g}", "ratio": "{ratio:g}"}

@@ -93,9 +93,8 @@ def run_rugs(
         m = round(ratio * n)
         best = [decoders.optimum(p, float(sigma(p, m / n)), kind) for kind in kinds]
         on_rug = [losses_on_rug(best, n, m, p, [seed, i, n], samples) for seed in seeds]
-        rows.append(
-            {"on_rug": (("seed", "decoder"), on_rug), "predicted": ("decoder", [D.loss for D in best])}
-        )
+        row = {"on_rug": (("seed", "decoder"), on_rug), "predicted": ("decoder", [D.loss for D in best])}
+        rows.append(row)
     ds = from_rows(rows, case=len(cases), n_features=len(sizes))
     return ds.assign_coords({**coordinates(cases, seeds), "n_features": list(sizes), "decoder": kinds})
 

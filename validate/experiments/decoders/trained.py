@@ -1,6 +1,7 @@
 """PyTorch models with ReLU, JumpReLU and TopK outputs, beside the best decoder of each kind on a rug."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,28 +30,22 @@ END_RATE = 3e-5  # of Adam in the last; it falls geometrically
 WIDTH = 0.5
 
 
-class _OutputFunction:
-    """The output function of models: ReLU, TopK or JumpReLU of y, differentiable in the threshold theta.
+def _outputs(y: Any, theta: Any, kind: str, k: int, width: float) -> Any:
+    """Return the outputs of pre-activations y: ReLU, TopK or JumpReLU of y, differentiable in theta.
 
-    `kind` is "relu", "topk" or "jumprelu", `k` the number of outputs of TopK, `width` that of the ramp whose
-    slope stands for a JumpReLU's, `torch` the imported package.
+    `theta` are the thresholds of a JumpReLU. `kind` is "relu", "topk" or "jumprelu", `k` the number of
+    outputs of TopK, `width` that of the ramp whose slope stands for a JumpReLU's.
     """
-
-    def __init__(self, torch: Any, kind: str, k: int, width: float) -> None:
-        self.torch, self.kind, self.k, self.width = torch, kind, k, width
-
-    def __call__(self, y: Any, theta: Any) -> Any:
-        """Return the outputs of pre-activations y, with the thresholds theta of a JumpReLU."""
-        if self.kind == "relu":
-            return y.relu()
-        if self.kind == "topk":
-            least = y.topk(self.k, dim=-1).values[..., -1:]
-            return self.torch.where(y >= least.detach(), y, 0.0)
-        gate = (y > theta).to(y.dtype)
-        # Straight through: exact in y where the gate is open. The gate is a step whose slope by the threshold
-        # is that of a ramp, as in Rajamanoharan et al. (2024).
-        ramp = ((y.detach() - theta) / self.width + 0.5).clamp(0.0, 1.0)
-        return y * gate + theta.detach() * (ramp - ramp.detach())
+    if kind == "relu":
+        return y.relu()
+    if kind == "topk":
+        least = y.topk(k, dim=-1).values[..., -1:]
+        return y.where(y >= least.detach(), 0.0)
+    gate = (y > theta).to(y.dtype)
+    # Straight through: exact in y where the gate is open. The gate is a step whose slope by the threshold
+    # is that of a ramp, as in Rajamanoharan et al. (2024).
+    ramp = ((y.detach() - theta) / width + 0.5).clamp(0.0, 1.0)
+    return y * gate + theta.detach() * (ramp - ramp.detach())
 
 
 def _train_decoders(
@@ -71,7 +66,8 @@ def _train_decoders(
     decoder = encoder.detach().clone().requires_grad_(True)
     bias = torch.zeros(len(W), 1, W.shape[1], requires_grad=True)
     theta = torch.full_like(bias, noise, requires_grad=True)
-    output, parameters = _OutputFunction(torch, kind, k, WIDTH * noise), [encoder, decoder, bias, theta]
+    output = partial(_outputs, kind=kind, k=k, width=WIDTH * noise)
+    parameters = [encoder, decoder, bias, theta]
 
     def loss() -> Any:
         """Return the squared error of all models on a fresh batch, summed, per sample and divided by p."""
@@ -198,17 +194,14 @@ def run_trained(
                 trained.append(np.mean(means, axis=0))
             drawn = zip(*_sample_outputs(stack, p, samples, first + 600), strict=True)
             x, y, _ = (np.concatenate(batches, axis=1).astype(float) for batches in drawn)
-            rows.append(
-                {
-                    "trained": (("steps", "seed"), trained),
-                    "refitted": (
-                        ("output", "seed"),
-                        np.transpose([refitted_losses(x[0], model_y) for model_y in y]),
-                    ),
-                    "on_rug": ("seed", losses),
-                    "predicted": D.loss,
-                }
-            )
+            refitted = np.transpose([refitted_losses(x[0], model_y) for model_y in y])
+            row = {
+                "trained": (("steps", "seed"), trained),
+                "refitted": (("output", "seed"), refitted),
+                "on_rug": ("seed", losses),
+                "predicted": D.loss,
+            }
+            rows.append(row)
     ds = from_rows(rows, case=len(cases), decoder=len(KINDS)).assign(k=("case", best_k))
     coords = {"decoder": list(KINDS), "steps": lengths, "output": list(KINDS[:2])}
     ds = ds.assign_coords({**coordinates(cases, seeds), **coords})
@@ -238,18 +231,8 @@ def _trained_table(ds: xr.Dataset) -> Table:
         "best decoder of each pre-activation of these models. On rugs: the predicted decoder. JumpReLU is "
         "trained with straight-through thresholds."
     )
-    columns = (
-        "p",
-        "ratio",
-        "output",
-        "trained",
-        "shorter",
-        "read by ReLU",
-        "by JumpReLU",
-        "on rugs",
-        "predicted",
-    )
-    return Table("Trained models with other outputs", columns, rows, caption)
+    measured = ("trained", "shorter", "read by ReLU", "by JumpReLU", "on rugs", "predicted")
+    return Table("Trained models with other outputs", ("p", "ratio", "output", *measured), rows, caption)
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:

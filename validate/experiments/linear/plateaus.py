@@ -150,8 +150,7 @@ def euler_delays(ds: xr.Dataset) -> xr.DataArray:
     by exp(g), eta being the learning rate.
     """
     growth: xr.DataArray = 2 * ds.attrs["learning_rate"] * ds["rate"]
-    delay: xr.DataArray = growth / np.log1p(growth) - 1
-    return delay
+    return growth / np.log1p(growth) - 1
 
 
 @plot_function

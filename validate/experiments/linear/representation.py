@@ -88,15 +88,14 @@ def run_representation(
                 reconstruction_loss(decoder, encoder.T, sigma, importance)
                 for decoder, encoder in zip(decoders, encoders, strict=True)
             ]
-            rows.append(
-                {
-                    "loss": ("run", losses),
-                    "share": (("run", "feature"), np.sum(decoders * encoders, axis=-1)),
-                    "optimum": best.loss,
-                    "dedicated": best.dedicated,
-                    "optimal_share": ("feature", np.diag(best.A @ best.B)),
-                }
-            )
+            row = {
+                "loss": ("run", losses),
+                "share": (("run", "feature"), np.sum(decoders * encoders, axis=-1)),
+                "optimum": best.loss,
+                "dedicated": best.dedicated,
+                "optimal_share": ("feature", np.diag(best.A @ best.B)),
+            }
+            rows.append(row)
     ds = from_rows(rows, model=MODELS, bias=BIASES, importance=IMPORTANCES, p=chances)
     ds = ds.assign(ds[["optimum", "dedicated", "optimal_share"]].isel(model=0, drop=True))
     return ds.assign_attrs(n_features=n, n_hidden=d, decay=decay, steps=steps)

@@ -84,9 +84,8 @@ def run_fig4(
     large = max(rate, LARGE_STEP)
     flow_steps, inverse = np.unique(np.rint(t[t <= averaged_time] / large).astype(int), return_inverse=True)
     for k, std in enumerate(stds.tolist() if averaged_runs else ()):
-        flow = solvers.descend_averaged(
-            W0[:averaged_runs], "bipolar", std, large, int(flow_steps[-1]), record=flow_steps
-        )
+        starts, last = W0[:averaged_runs], int(flow_steps[-1])
+        flow = solvers.descend_averaged(starts, "bipolar", std, large, last, record=flow_steps)
         averaged[k, : inverse.size] = flow.fourth_norm.mean(axis=2).T[inverse]
     bipolar = ds["fourth_norm"].sel(noise="bipolar").values
     predicted = [theory.sparsification_time(n, m, std, -2.0, fourth_norm=SPARSE) for std in stds.tolist()]
@@ -137,9 +136,8 @@ def _show_fig4(ds: xr.Dataset) -> TopicContent:
             f"{float(gap.max()):.2f} at most, where norms rise fastest."
         )
     caption = (
-        f"{describe_sizes(ds)}, learning rate {ds.attrs['learning_rate']:g}, as in the authors' code. "
-        "Bands: range "
-        f"of {ds.sizes['run']} runs. The flow of the averaged loss is that of {runs} of these starts. "
+        f"{describe_sizes(ds)}, learning rate {ds.attrs['learning_rate']:g}, as in the authors' code. Bands: "
+        f"range of {ds.sizes['run']} runs. The flow of the averaged loss is that of {runs} of these starts. "
         "Triangles: predicted times, in which no constant is fitted."
     )
     title = "Fig. 4: sparsification under bipolar and normal noise"
@@ -157,9 +155,8 @@ def _show_fig4(ds: xr.Dataset) -> TopicContent:
         "The prediction has encodings at the overlaps of a simplex from the start, and does not know that "
         "bounded noise stops acting."
     )
-    return TopicContent(
-        text, [figure], [Table.of("Last fourth norms, and times to a mean of 1/2", frame, caption)]
-    )
+    table = Table.of("Last fourth norms, and times to a mean of 1/2", frame, caption)
+    return TopicContent(text, [figure], [table])
 
 
 QUICK = {"runs": 20, "steps": 30_000, "points": 30, "averaged_time": 200.0}

@@ -255,8 +255,7 @@ def _show_fig5(ds: xr.Dataset, drop: xr.Dataset) -> TopicContent:
     )
     strong = (
         f"{describe_sizes(ds)}, bipolar noise, learning rate × steps = {drop.attrs['time']:g}, "
-        f"{drop.sizes['run']} "
-        f"runs; {BARS}"
+        f"{drop.sizes['run']} runs; {BARS}"
     )
     draw, why = (plot_fig5_lam, plot_fig5_noise), "Fig. 5: why fourth norms drop at strong noise"
     figures = [

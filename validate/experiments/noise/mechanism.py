@@ -111,9 +111,8 @@ def run_mechanism(
         """Return each run's growth, see `growth`, if encodings form groups of `size` without interference."""
         groups, rng = W0.reshape(-1, size, m), np.random.default_rng([seed, 400 + size])
         ends = [descend_from(groups, "bipolar", s, SOURCE_RATE, time, rng).W for s in (std, 0.0)]
-        return np.asarray(
-            (inverse_participation(ends[0]) - inverse_participation(ends[1])).reshape(-1, n).mean(axis=1)
-        )
+        noisy, noiseless = map(inverse_participation, ends)
+        return np.asarray((noisy - noiseless).reshape(-1, n).mean(axis=1))
 
     def drift(rate: float) -> float:
         """Return the growth of the fourth norm that theory expects of noisy steps at a learning `rate`.

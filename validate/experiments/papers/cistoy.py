@@ -339,13 +339,12 @@ def _show_spread(ds: xr.Dataset) -> TopicContent:
     text = (
         "Public networks for ReLU(x) have no biases, and at larger p they lose less than the naive network "
         "that answers 0 for what it drops, though nothing is mixed: the means of the targets are worth "
-        "something, and can be read from the neurons. Less still is lost if each neuron, beside the "
-        "feature of its own, receives those of the other neurons with a small negative weight and those "
-        f"without a neuron with a positive one: {float(ds['others'].isel(p=-1)):.4f} and "
+        "something, and can be read from the neurons. Less still is lost if each neuron, beside the feature "
+        "of its own, receives those of the other neurons with a small negative weight and those without a "
+        f"neuron with a positive one: {float(ds['others'].isel(p=-1)):.4f} and "
         f"{float(ds['dropped'].isel(p=-1)):.4f} at p = {float(ds['p'][-1]):g}, for {ds.attrs['n_features']} "
-        f"features on {ds.attrs['n_hidden']} neurons. Printed losses of trained networks are "
-        f"{ratios_text} of what is found so, at the same p. "
-        "With an output bias all this is gone, as nothing is below naive."
+        f"features on {ds.attrs['n_hidden']} neurons. Printed losses of trained networks are {ratios_text} "
+        "of what is found so, at the same p. With an output bias all this is gone, as nothing is below naive."
     )
     columns = {
         "p": "{p:g}", "lower bound": "{lower_bound:.5f}", "found": "{found:.5f}", "readout": "{readout:.5f}",

@@ -149,9 +149,8 @@ def _predicted(expansion: LossExpansion, where: dict[str, Any]) -> dict[str, flo
         chain = langevin_llc(expansion.eigenvalues, **where)
     except ValueError:
         return dict.fromkeys(names, np.nan)
-    numbers = (
-        llc.leading, llc.next_order, expansion.margin(nbeta, localization), chain.mean, chain.std
-    )  # fmt: skip
+    margin = expansion.margin(nbeta, localization)
+    numbers = llc.leading, llc.next_order, margin, chain.mean, chain.std
     return dict(zip(names, numbers, strict=True))
 
 
@@ -202,19 +201,6 @@ def _devinterp_losses(
     except ImportError as error:
         raise ImportError("this sampler needs the package devinterp, below version 2") from error
 
-    class ExactLoss(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
-        @staticmethod
-        def forward(ctx: Any, weights: Any) -> Any:
-            """Return the loss of each chain's weights, and store the gradients in `ctx`."""
-            losses, gradients = toy(weights.detach().numpy())
-            ctx.gradients = torch.from_numpy(gradients)
-            return torch.from_numpy(losses)
-
-        @staticmethod
-        def backward(ctx: Any, by: Any) -> Any:
-            """Return the derivatives in the weights, given those in the losses, `by`."""
-            return by[:, None] * ctx.gradients
-
     class Chains(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
         def __init__(self) -> None:
             super().__init__()
@@ -222,7 +208,9 @@ def _devinterp_losses(
 
         def forward(self) -> Any:
             """Return the loss of each chain."""
-            return ExactLoss.apply(self.weights)
+            losses, gradients = map(torch.from_numpy, toy(self.weights.detach().numpy()))
+            # The second term is 0; its derivatives are those of the losses.
+            return losses + ((self.weights - self.weights.detach()) * gradients).sum(dim=1)
 
     losses = np.empty((num_draws, chains))
 
@@ -329,9 +317,8 @@ def _show(ds: xr.Dataset) -> TopicContent:
         f"quadratic. It claims to hold where the next order is at most {SMALL.limit:g} of the leading one "
         f"and no kink is within {DISTANT.limit:g} standard deviations. {'. '.join(lines)}."
     )
-    figure = Figure(
-        "localised", "Estimated learning coefficients", "Bars: standard errors.", ds, plot_localised
-    )
+    title = "Estimated learning coefficients"
+    figure = Figure("localised", title, "Bars: standard errors.", ds, plot_localised)
     return TopicContent(text, [figure])
 
 

@@ -2,6 +2,7 @@
 
 from functools import cache, partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -83,12 +84,8 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
         else:
             p = end * (1.0 - np.linspace(np.sqrt(1.0 - start / end), 0.0, count) ** 2)
         transitions = pair_transitions(p, bias=bias, lowest=1.0 / reach)
-        columns = {
-            "before": transitions.phase_before,
-            "after": transitions.phase_after,
-            "jump": transitions.jump,
-            "is_jump": transitions.is_jump,
-        }
+        columns: dict[str, Any] = {"before": transitions.phase_before, "after": transitions.phase_after}
+        columns |= {"jump": transitions.jump, "is_jump": transitions.is_jump}
         columns |= {"transition_p": transitions.p, "transition_importance": transitions.importance}
         columns["transition_model"] = np.full(transitions.p.size, model)
         parts.append(xr.Dataset({name: ("transition", values) for name, values in columns.items()}))

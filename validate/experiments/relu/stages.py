@@ -255,11 +255,10 @@ def _show(ds: xr.Dataset) -> TopicContent:
     scales = ", ".join(f"{scale:g}" for scale in ds["scale"].values)
     text = (
         "From small weights the flow visits saddles at which 0, 1, ... features have a hidden dimension "
-        "each. The times at which a feature takes a new one are log(scale)/rate, of "
-        f"{ds.sizes['seed']} starts at {ds.sizes['scale']} scales to {offset:.1%} in the mean, with slopes 1 "
-        f"to {slope:.1e}. A feature that joins a dimension which another has takes a time that does not "
-        f"depend on the scale: in pairs {times} at scales {scales}, and {float(pair['path']):.0f} where its "
-        "first weight is 0."
+        f"each. The times at which a feature takes a new one are log(scale)/rate, of {ds.sizes['seed']} "
+        f"starts at {ds.sizes['scale']} scales to {offset:.1%} in the mean, with slopes 1 to {slope:.1e}. A "
+        "feature that joins a dimension which another has takes a time that does not depend on the scale: in "
+        f"pairs {times} at scales {scales}, and {float(pair['path']):.0f} where its first weight is 0."
     )
     figure = Figure("stages", "Escapes from saddles", "Points: starts at all scales.", ds, plot_stages)
     return TopicContent(text, [figure])

@@ -205,17 +205,16 @@ def _show_trained(ds: xr.Dataset) -> TopicContent:
         share_same = share(int(same.sel(at).sum()), runs)
         above = span(losses["trained"][is_hit] / least - 1.0, ".1e") if is_hit.any() else "–"
         agree.append((share_same.value, f"{share_same:.2f} ({name}; {case})"))
-        rows.append(
-            {
-                "model": str(case),
-                "optimiser": str(name),
-                "least loss": f"{least:.6g}",
-                "loss above it, relative": above,
-                "ends in the global minimum": f"{share(int(is_hit.sum()), runs):.2f}",
-                "gradient flow does": f"{share(int(flow.sel(case=case).sum()), runs):.2f}",
-                "same minimum as the flow": f"{share_same:.2f}",
-            }
-        )
+        row = {
+            "model": str(case),
+            "optimiser": str(name),
+            "least loss": f"{least:.6g}",
+            "loss above it, relative": above,
+            "ends in the global minimum": f"{share(int(is_hit.sum()), runs):.2f}",
+            "gradient flow does": f"{share(int(flow.sel(case=case).sum()), runs):.2f}",
+            "same minimum as the flow": f"{share_same:.2f}",
+        }
+        rows.append(row)
     below = float((ds["settled"] / ds["least"]).min()) - 1.0
     text = (
         f"Training on samples, {runs} seeds each. The least loss of a minimum that a model settles in, over "

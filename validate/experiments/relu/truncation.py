@@ -174,10 +174,9 @@ def run_truncation(
         dropping_table(n, m, small_p, starts=starts, rng=np.random.default_rng([seed, n, m]))
         for n, m in small
     ]
-    small_ds = xr.concat(tables, "small").drop_vars("probability").rename(p="small_p")
-    small_ds = small_ds.rename(
-        {name: f"small_{name}" for name in ("share", "given_on", "left_out")}
-    ).assign_coords(
+    new_names = {name: f"small_{name}" for name in ("p", "share", "given_on", "left_out")}
+    small_ds = xr.concat(tables, "small").drop_vars("probability").rename(new_names)
+    small_ds = small_ds.assign_coords(
         small=[f"{n} in {m}" for n, m in small],
         small_features=("small", [n for n, _ in small]),
         small_hidden=("small", [m for _, m in small]),

@@ -47,9 +47,8 @@ def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
     """
     end = trained.isel(end=-1)
     M = end["W_out"].values.astype(float) @ end["W_in"].values.astype(float)
-    exact_losses = [
-        solvers.exact_loss(*model) for model in zip(M, end["bias"].values, end["p"].values, strict=True)
-    ]
+    models = zip(M, end["bias"].values, end["p"].values, strict=True)
+    exact_losses = [solvers.exact_loss(*model) for model in models]
     exact = np.array([exact_loss.loss for exact_loss in exact_losses])
     columns = {name: end[name] for name in ("n_features", "n_hidden", "p")}
     columns |= {"sampled": end["loss"], "sampled_se": end["loss_se"]}

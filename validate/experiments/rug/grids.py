@@ -50,9 +50,16 @@ def _early_check(**settings: Any) -> ReproductionCheck:
     `settings` select the model (p, ratio, seeds, schedule). Later steps are checked at smaller models, by the
     same code.
     """
-    return ReproductionCheck(
-        {**settings, "most_steps": 200, "evaluation_samples": 2}, ["history"], 1e-6, _EARLY
-    )
+    settings |= {"most_steps": 200, "evaluation_samples": 2}
+    return ReproductionCheck(settings, ["history"], 1e-6, _EARLY)
+
+
+def _begun_check(variable: str, **settings: Any) -> ReproductionCheck:
+    """Return the check that begins to train a model anew: `variable`, of losses on the way, agrees to 1 %.
+
+    `settings` are the length and the seeds of what is trained.
+    """
+    return ReproductionCheck({**settings, "evaluation_samples": 2}, [variable], 1e-2, _DRAWN)
 
 
 def _stored_grid(
@@ -87,15 +94,12 @@ def _grid_runs() -> Iterator[tuple[str, Run]]:
     fresh, later = "models that were not seen when claims were worded", (3, 4, 5)
     for n in (64, 128):
         yield _stored_grid(f"codes_n{n}_fresh", fresh, n, FEW_P[:3], FEW_RATIOS, later, _paper_check(3))
+    early = _early_check(seeds=[3])
     for p in FEW_P[:3]:
-        yield _stored_grid(
-            f"codes_n256_fresh_p{p:g}", fresh, 256, [p], FEW_RATIOS, later, _early_check(seeds=[3])
-        )
+        yield _stored_grid(f"codes_n256_fresh_p{p:g}", fresh, 256, [p], FEW_RATIOS, later, early)
     for p in FEW_P[1:3]:
         for r in FEW_RATIOS:
-            yield _stored_grid(
-                f"codes_n512_fresh_p{p:g}_r{r:g}", fresh, 512, [p], [r], later, _early_check(seeds=[3])
-            )
+            yield _stored_grid(f"codes_n512_fresh_p{p:g}_r{r:g}", fresh, 512, [p], [r], later, early)
     new = ("codes_n512_new_p0.1_r0.25", "after C27 was worded", 512, [0.1], [0.25], (6, 7, 8))
     yield _stored_grid(*new, _early_check(seeds=[6]))
     short: dict[str, Any] = {"steps": 4000, "peak_learning_rate": None, "evaluation_samples": 2**17}
@@ -104,9 +108,7 @@ def _grid_runs() -> Iterator[tuple[str, Run]]:
     long: dict[str, Any] = {"steps": 40_000, "schedule": "converged", "check": _early_check(seeds=[0])}
     yield _stored_grid("codes_long", "do more steps help?", 256, [0.05], [0.25], **long)
     # One file for each size, p and ratio: models of one shape are one stack, and fit into memory.
-    begun = ReproductionCheck(
-        {"most_steps": 100, "seeds": [0], "evaluation_samples": 2}, ["history"], 1e-2, _DRAWN
-    )
+    begun = _begun_check("history", most_steps=100, seeds=[0])
     for n in SIZES:
         for p in FEW_P:
             for r in FEW_RATIOS:
@@ -115,22 +117,13 @@ def _grid_runs() -> Iterator[tuple[str, Run]]:
                 yield _stored_grid(f"rug_n{n}_p{p:g}_r{r:g}", what, n, [p], [r], seeds, begun, **exact)
     # With the rate above, models of 2048 features and more lose what they have learned.
     # Seeds that no other run has: limits for them were fixed when those of 100 and 101 had been looked at.
-    onward: dict[str, Any] = {
-        "schedule": "converged",
-        "peak_learning_rate": 0.000625,
-        "steps": 16_000,
-    } | LARGE
-    onward["check"] = ReproductionCheck(
-        {**begun.settings, "seeds": [5]}, begun.variables, begun.tolerance, begun.reason
-    )
+    onward: dict[str, Any] = {"schedule": "converged", "peak_learning_rate": 0.000625, "steps": 16_000}
+    onward |= {**LARGE, "check": _begun_check("history", most_steps=100, seeds=[5])}
     for n, r in LATER:
         seeds = range(5, 6 if (n, r) == (MOST[0], MOST[2]) else 10)
-        yield _stored_grid(
-            f"later_n{n}_p0.05_r{r:g}", "after the stopping rule", n, [0.05], [r], seeds, **onward
-        )
-    check = ReproductionCheck(
-        {"most_epochs": 1, "seeds": [5], "evaluation_samples": 2}, ["epoch_losses"], 1e-2, _DRAWN
-    )
+        name = f"later_n{n}_p0.05_r{r:g}"
+        yield _stored_grid(name, "after the stopping rule", n, [0.05], [r], seeds, **onward)
+    check = _begun_check("epoch_losses", most_epochs=1, seeds=[5])
     for n, r in PUBLISHED:
         what, name = "where the public code of Cowsik et al. stops", f"published_n{n}_p0.05_r{r:g}"
         sizes: dict[str, Any] = {"n_features": n, "p": [0.05], "ratio": [r], "seeds": list(range(5, 10))}

@@ -4,6 +4,7 @@ An autoencoder with the columns q and -q of an orthonormal basis, and as encoder
 input exactly, and its l1 norm is that of the coordinates: nothing is recovered, all is dense.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from matplotlib.axes import Axes
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.features import Features, parent_child
-from ...runner.declarations import Figure, ReproductionCheck, Run, Topic, TopicContent
+from ...runner.declarations import Figure, ReproductionCheck, Run, Topic, TopicContent, from_rows, span
 from ...runner.findings import Criterion, Finding, preregistered
 from ..drawing import finish_axes, plot_function
 
@@ -241,35 +242,28 @@ def run_dense(
     validation.integers(steps=(steps, 1), samples=(samples, 1), fresh=(fresh, 2), seed=(seed, 0))
     sizes = [validation.integer("n_latents", size, 2 * d) for size in n_latents]
     strengths = [float(strength) for strength in validation.real("l1", l1, 0)]
-    names = "objective", "objective_error", "active"
-    dims = "kind", "nested", "l1", "n_latents"
-    values = np.empty((len(names) + 1, len(_KINDS), len(nested), len(strengths), len(sizes)))
-    lengths = np.empty((2, len(nested)))
+    names = "objective", "objective_error", "active", "recovered"
+    rows, lengths = [], []
     phi = np.random.default_rng([1, seed]).normal(size=(d, n)).astype(np.float32)
     phi /= np.linalg.norm(phi, axis=0)
     chunks = [min(_CHUNK, fresh - first) for first in range(0, fresh, _CHUNK)]
-    for i, share in enumerate(validation.real("nested", nested, 0, 1)):
+    for share in validation.real("nested", nested, 0, 1):
         law, rng = nested_law(n, float(share), p), np.random.default_rng([2, seed, int(1e6 * share)])
         y, *batches = (law.sample(size, rng).astype(np.float32) @ phi.T for size in (samples, *chunks))
         squares = np.concatenate([np.sum(batch**2, axis=1, dtype=float) for batch in batches])
-        lengths[:, i] = np.mean(np.sqrt(squares)), np.sqrt(np.mean(squares))
-        for j, strength in enumerate(strengths):
+        lengths.append((np.mean(np.sqrt(squares)), np.sqrt(np.mean(squares))))
+        for strength in strengths:
             fitted = _fit(phi, law, y, strength, sizes, steps, seed)
             distinct = {id(at): at for at in fitted.values()}
-            rows = {key: _measure(at, strength, batches) for key, at in distinct.items()}
-            for (kind, size), at in fitted.items():
+            measured = {key: _measure(at, strength, batches) for key, at in distinct.items()}
+            for at in (fitted[key] for key in itertools.product(_KINDS, sizes)):
                 recovered = np.mean(np.max(phi.T @ at.psi, axis=1) >= _RECOVERED)
-                index = _KINDS.index(kind), i, j, sizes.index(size)
-                values[:, *index] = *rows[id(at)], recovered
-    columns: dict[str, Any] = {
-        name: (dims, part) for name, part in zip((*names, "recovered"), values, strict=True)
-    }
-    columns |= {name: ("nested", part) for name, part in zip(("length", "rms"), lengths, strict=True)}
-    return xr.Dataset(
-        columns,
-        dict(zip(dims, (list(_KINDS), list(nested), strengths, sizes), strict=True)),
-        {"n_hidden": d, "n_features": n, "p": float(p), "steps": int(steps), "samples": int(samples)},
-    )
+                rows.append(dict(zip(names, (*measured[id(at)], recovered), strict=True)))
+    length, rms = np.transpose(lengths)
+    ds = from_rows(rows, nested=list(nested), l1=strengths, kind=_KINDS, n_latents=sizes)
+    ds = ds.transpose("kind", "nested", "l1", "n_latents")
+    ds = ds.assign(length=("nested", length), rms=("nested", rms))
+    return ds.assign_attrs(n_hidden=d, n_features=n, p=float(p), steps=int(steps), samples=int(samples))
 
 
 @plot_function
@@ -316,19 +310,17 @@ def _show_dense(ds: xr.Dataset) -> TopicContent:
     these over the dense code's, and the share of features recovered.
     """
     ratio = ds["objective"] / ds["objective"].sel(kind="dense")
-    spans = {kind: f"{float(ratio.sel(kind=kind).min()):.3g} to {float(ratio.sel(kind=kind).max()):.3g}"
-             for kind in _KINDS}  # fmt: skip
+    spans = {kind: span(ratio.sel(kind=kind)) for kind in _KINDS}
     recovered, active = ds["recovered"], ds["active"]
     text = (
         f"{ds.attrs['n_features']} features in {ds.attrs['n_hidden']} dimensions, each on with probability "
         f"{ds.attrs['p']:g}, values uniform on [1, 2], pairs nested or not, at "
-        f"{ds['objective'].isel(kind=0).size} places: the data of problem O43. An orthonormal basis with "
-        "its negatives rebuilds every input and recovers nothing. In units of its objective the true "
-        f"dictionary, or its most used features, with the best encoder found costs {spans['true']}, an "
-        f"atom for each pair {spans['merged']}. Training of all weights ends at "
-        f"{spans['from dense']} from the dense code, {spans['from true']} from the true dictionary, "
-        f"{spans['from random']} from random atoms. From the true one it keeps "
-        f"{float(recovered.sel(kind='from true').max()):.2g} of the features at most, with "
+        f"{ds['objective'].isel(kind=0).size} places: the data of problem O43. An orthonormal basis with its "
+        "negatives rebuilds every input and recovers nothing. In units of its objective the true dictionary, "
+        f"or its most used features, with the best encoder found costs {spans['true']}, an atom for each "
+        f"pair {spans['merged']}. Training of all weights ends at {spans['from dense']} from the dense code, "
+        f"{spans['from true']} from the true dictionary, {spans['from random']} from random atoms. From the "
+        f"true one it keeps {float(recovered.sel(kind='from true').max()):.2g} of the features at most, with "
         f"{float(active.sel(kind='from true').mean()):.3g} latents on at once; from random atoms it finds "
         f"{float(recovered.sel(kind='from random').max()):.2g} at most."
     )

@@ -59,13 +59,12 @@ def run_hedging(
         objective = AutoencoderObjective(binary_pair_law(parent, 0.0, q12), np.eye(2), l1=strength)
         best = best_autoencoder(objective, 1, decoder_bias=False, starts=starts, rng=seed)
         d = best.sae.W_out[:, 0]
-        rows.append(
-            {
-                "angle": math.degrees(angle),
-                "found": math.degrees(math.atan2(d[1], d[0])),
-                "excess": best.value / least - 1.0,
-            }
-        )
+        row = {
+            "angle": math.degrees(angle),
+            "found": math.degrees(math.atan2(d[1], d[0])),
+            "excess": best.value / least - 1.0,
+        }
+        rows.append(row)
     ds = from_rows(rows, both=list(both), l1=list(l1))
     return ds.assign_attrs(parent=float(parent), starts=int(starts))
 

@@ -64,9 +64,8 @@ class _PairProblem(NamedTuple):
         It is the mean of (1 - w) |error|^2 + w |error of the first atom alone|^2 + l1 |activations|_1, w the
         prefix weight. Angles are in radians from the first feature's direction; arrays broadcast.
         """
-        return np.asarray(
-            sum(q * pair_codes(x, first, second, self.l1, self.prefix_weight)[2] for q, x in self.patterns())
-        )
+        pair = first, second, self.l1, self.prefix_weight
+        return np.asarray(sum(q * pair_codes(x, *pair)[2] for q, x in self.patterns()))
 
 
 def _best(problem: _PairProblem) -> tuple[float, tuple[float, float]]:
@@ -104,9 +103,8 @@ def _phase(problem: _PairProblem, angles: tuple[float, float]) -> str:
     are in radians from the first feature's direction.
     """
     angle, where = math.acos(problem.cosine), []
-    codes = [
-        pair_codes(x, *angles, problem.l1, problem.prefix_weight) for q, x in problem.patterns() if q > 0.0
-    ]
+    pair = *angles, problem.l1, problem.prefix_weight
+    codes = [pair_codes(x, *pair) for q, x in problem.patterns() if q > 0.0]
     for latent, at in enumerate(angles):
         off = [abs(math.remainder(at - feature, 2.0 * math.pi)) for feature in (0.0, angle)]
         if max(float(code[latent]) for code in codes) <= _DEAD:
@@ -210,15 +208,14 @@ def run_oblique(
         pair = best_pair(*problem[:4], cosine=problem.cosine, prefix_weight=problem.prefix_weight, gap=gap)
         names, changes = _changes(problem)
         changes = (changes + [_Change()] * _MOST_CHANGES)[:_MOST_CHANGES]
-        rows.append(
-            {
-                "phases": " > ".join(names),
-                "value": value,
-                "bound": pair.lower_bound,
-                "attained": _attained(problem, angles),
-                **{name: ("change", [getattr(x, name) for x in changes]) for name in _Change._fields},
-            }
-        )
+        row = {
+            "phases": " > ".join(names),
+            "value": value,
+            "bound": pair.lower_bound,
+            "attained": _attained(problem, angles),
+            **{name: ("change", [getattr(x, name) for x in changes]) for name in _Change._fields},
+        }
+        rows.append(row)
     dims = {"alone": alone, "prefix_weight": prefix_weight, "cosine": cosine, "l1": l1}
     return from_rows(rows, **{name: list(labels) for name, labels in dims.items()})
 
@@ -289,9 +286,8 @@ def _judge(ds: xr.Dataset) -> list[Finding]:
     findings = [BOUND.finding(ds["value"] - ds["bound"], kind="bound searched")]
     no_prefix, prefix = _phase_names(ds, False), _phase_names(ds, True)
     if no_prefix:
-        findings.append(
-            NO_PREFIX.finding(np.mean([name in NAMES.values() for name in no_prefix]), kind="numeric")
-        )
+        is_named = [name in NAMES.values() for name in no_prefix]
+        findings.append(NO_PREFIX.finding(np.mean(is_named), kind="numeric"))
     if prefix:
         is_between = [name.startswith("between") for name in prefix]
         findings.append(FIRST.finding(np.mean(is_between), kind="numeric"))
@@ -313,10 +309,9 @@ def plot_oblique(ds: xr.Dataset, ax: Axes) -> Axes:
             ax.plot(cosine, boundary, "os^vD"[j % 5], color=f"C{k}", label=f"l1 {l1:g}, prefix {w:g}")
             low, high = (at[name].transpose("cosine", "change").values.ravel() for name in ("low", "high"))
             ax.vlines(cosine, low, high, color=f"C{k}")
-    finish_axes(
+    return finish_axes(
         ax, LEGEND_ABOVE, yscale="log", xlabel="cosine of the features", ylabel="P(both) / P(one alone)"
     )
-    return ax
 
 
 def _show_oblique(ds: xr.Dataset) -> TopicContent:
@@ -330,11 +325,10 @@ def _show_oblique(ds: xr.Dataset) -> TopicContent:
     text = (
         "Two binary features at any angle. With a prefix weight w, the error of the first latent alone "
         "counts w times and that of both 1 - w times, as in Matryoshka training. A lower bound for all pairs "
-        "of atoms and all encoders is at least "
-        f"{float((ds['bound'] / ds['value']).min()):.4g} of the best pair found. Of the changes of phase "
-        f"{int(is_kind.sum())} are between pairs turned away from the features by {TURNED_ANGLE:g} and "
-        f"others, and {int(certified.sum())} of these are certified at a ratio {_FACTOR:g} times smaller and "
-        "one as much larger."
+        f"of atoms and all encoders is at least {float((ds['bound'] / ds['value']).min()):.4g} of the best "
+        f"pair found. Of the changes of phase {int(is_kind.sum())} are between pairs turned away from the "
+        f"features by {TURNED_ANGLE:g} and others, and {int(certified.sum())} of these are certified at a "
+        f"ratio {_FACTOR:g} times smaller and one as much larger."
     )
     caption = (
         "Markers: changes of the phase, from searches; lines: between certificates of which kind is better."

@@ -128,12 +128,10 @@ def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
     ratios = ds[name].transpose("time", "run").values / law[:, None]
     draw_means(ax, t[every_fourth], ratios[every_fourth], label=label, **style)
     ax.plot(t, source, color="0.5", linestyle="--", label="source, constants 1")
-    ax.set(
-        xscale="log", yscale="log", ylim=(0.2, 8), xlabel="time t", ylabel=f"{AXIS_LABELS[name]} / limit law"
-    )
+    ax.set(xscale="log", yscale="log", ylim=(0.2, 8))
     ax.set_yticks([0.3, 0.5, 1, 2, 3], ["0.3", "0.5", "1", "2", "3"])
     ax.minorticks_off()
-    return finish_axes(ax, "upper right")
+    return finish_axes(ax, "upper right", xlabel="time t", ylabel=f"{AXIS_LABELS[name]} / limit law")
 
 
 def _show_curves(ds: xr.Dataset) -> TopicContent:
@@ -162,9 +160,8 @@ def _show_curves(ds: xr.Dataset) -> TopicContent:
     ratio = ds["law_nonzeros"] / ds["nonzeros"].mean("run")
     deviation = float(abs(ratio - 1).where(MANY.satisfied(ds["law_nonzeros"])).max())
     headline = (
-        "Sparsification under l1 has a limit law without a fitted constant: it is within "
-        f"{deviation:.1%} of the mean of {ds.sizes['run']} exact runs while {MANY:g} weights or more "
-        "are left."
+        f"Sparsification under l1 has a limit law without a fitted constant: it is within {deviation:.1%} of "
+        f"the mean of {ds.sizes['run']} exact runs while {MANY:g} weights or more are left."
     )
     return TopicContent(" ".join(sentences), figures, [_law_table(ds)], headline)
 
@@ -182,9 +179,8 @@ def _law_table(ds: xr.Dataset) -> Table:
         for name in SYMBOLS:
             values = at_time[name].values.astype(float)
             mean, spread = values.mean(), values.std(ddof=1)
-            law, law_std, source = (
-                float(at_time[key]) for key in (f"law_{name}", f"law_{name}_std", f"source_{name}")
-            )
+            keys = (f"law_{name}", f"law_{name}_std", f"source_{name}")
+            law, law_std, source = (float(at_time[key]) for key in keys)
             row += [f"{mean:.4g} ± {spread / values.size**0.5:.2g}", f"{law:.4g}"]
             row += [f"{spread:.2g} / {law_std:.2g}", f"{source / mean:.2f}"]
         rows.append(row)

@@ -82,32 +82,18 @@ def run_fig7(
 @plot_function
 def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the relative variance of the nonzero weights between its bounds (Fig. 7); of `run_fig7`."""
-    t = ds["time"].values
-    has_several = ds["nonzeros"].values > 1  # a weight alone has no variance
+    several = ds.isel(time=ds["nonzeros"].values > 1)  # a weight alone has no variance
     for name, colour, style, label in (
         ("lower", "C2", "-", "bounds, these weights"),
         ("upper", "C2", "-", None),
         ("ideal_lower", "C4", "--", "bounds, ideal weights"),
         ("ideal_upper", "C4", "--", None),
     ):
-        ax.plot(
-            t[has_several],
-            ds[name].values[has_several],
-            color=colour,
-            linestyle=style,
-            linewidth=1,
-            label=label,
-        )
-    ax.plot(t, ds["limit"].values, color="C0", label="limit of many weights")
-    ax.plot(
-        t[has_several],
-        ds["relative_variance"].values[has_several],
-        "o",
-        color="C1",
-        markersize=2.5,
-        label="exact run",
-    )
-    high = np.nanmax(ds["upper"].values[has_several]) if has_several.any() else 1.0
+        ax.plot(several["time"], several[name], color=colour, linestyle=style, linewidth=1, label=label)
+    ax.plot(ds["time"], ds["limit"], color="C0", label="limit of many weights")
+    variance = several["relative_variance"]
+    ax.plot(several["time"], variance, "o", color="C1", markersize=2.5, label="exact run")
+    high = np.nanmax(several["upper"]) if several.sizes["time"] else 1.0
     ax.set(xscale="log", ylim=(0, 1.05 * high))
     return finish_axes(ax, xlabel="time t", ylabel="relative variance of survivors")
 

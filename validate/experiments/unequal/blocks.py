@@ -95,30 +95,24 @@ def run_blocks(
         block = independent_copies(law, count)
         problems = [(independent_copies(law, n // 2), max(1, round(ratio * n))) for n in sizes]
         small, m = min(problems, key=lambda problem: problem[0].n_features)
-        constructed = [
-            [
-                _exact_loss(realise_blocks(best, block, n // block.n_features, rng=seed), whole)
-                for seed in seeds
-            ]
-            for n, (whole, _) in zip(sizes, problems, strict=True)
-        ]
-        rows.append(
-            {
-                "predicted": ("pairs", [code.loss for code in codes]),
-                "gap": ("pairs", [code.gap for code in codes]),
-                "dropped": ("pairs", [_dropped_share(code) for code in codes]),
-                "coefficients": (
-                    ("pairs", "output", "feature"),
-                    [_commonest_block(code, 2 * max(pairs)) for code in codes],
-                ),
-                "constructed": (("n_features", "seed"), constructed),
-                "priority": ("n_features", [priority_loss(*problem) for problem in problems]),
-                "built": (
-                    "reach",
-                    [_exact_loss(priority_weights(small, m, reach), small) for reach in REACHES],
-                ),
-            }
-        )
+        constructed = []
+        for whole, _ in problems:
+            copies = whole.n_features // block.n_features
+            models = [realise_blocks(best, block, copies, rng=seed) for seed in seeds]
+            constructed.append([_exact_loss(model, whole) for model in models])
+        row = {
+            "predicted": ("pairs", [code.loss for code in codes]),
+            "gap": ("pairs", [code.gap for code in codes]),
+            "dropped": ("pairs", [_dropped_share(code) for code in codes]),
+            "coefficients": (
+                ("pairs", "output", "feature"),
+                [_commonest_block(code, 2 * max(pairs)) for code in codes],
+            ),
+            "constructed": (("n_features", "seed"), constructed),
+            "priority": ("n_features", [priority_loss(*problem) for problem in problems]),
+            "built": ("reach", [_exact_loss(priority_weights(small, m, reach), small) for reach in REACHES]),
+        }
+        rows.append(row)
     ds = from_rows(rows, case=len(cases)).assign_coords(case_coords(cases))
     return ds.assign_coords(reach=list(REACHES), pairs=list(pairs), n_features=sizes, seed=list(seeds))
 

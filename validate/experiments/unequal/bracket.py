@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -100,15 +101,9 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
     bound.
     """
     at, n = ds.sel(number_on=number_on), ds.attrs["n_features"]
-    mesh = ax.pcolormesh(
-        at["between"] / n,
-        at["alpha"],
-        at["code_exponent"],
-        norm=TwoSlopeNorm(1.0, 0.0, LARGEST_COLOUR),
-        cmap="RdBu_r",
-        shading="nearest",
-        rasterized=True,
-    )
+    look: dict[str, Any] = {"norm": TwoSlopeNorm(1.0, 0.0, LARGEST_COLOUR), "cmap": "RdBu_r"}
+    look |= {"shading": "nearest", "rasterized": True}
+    mesh = ax.pcolormesh(at["between"] / n, at["alpha"], at["code_exponent"], **look)
     ax.figure.colorbar(mesh, ax=ax, label="exponent e of loss ~ m^-e", extend="max")
     factor = (at["code"] / at["bound"]).values
     if NARROW.satisfied(factor).any() and not NARROW.satisfied(factor).all():
@@ -134,9 +129,8 @@ def _show_bracket(ds: xr.Dataset) -> TopicContent:
         alphas = ds["alpha"].values[is_near.sel(number_on=on).any("between").values]
         where = f"at some width for alpha = {span(alphas, 'g')}" if alphas.size else "at no width"
         near_places.append(f"{where} with {on:g} on")
-    is_narrow = (
-        NARROW.satisfied(factor.sel(alpha=slice(None, LARGEST_ALPHA))).all(["alpha", "number_on"]).values
-    )
+    stated = factor.sel(alpha=slice(None, LARGEST_ALPHA))
+    is_narrow = NARROW.satisfied(stated).all(["alpha", "number_on"]).values
     n_leading = int(np.flatnonzero(~is_narrow).max(initial=-1)) + 1
     narrow_widths = ds["n_hidden"].values[n_leading:]
     region = (

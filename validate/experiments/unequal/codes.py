@@ -73,16 +73,15 @@ def run_codes(
         best = allocate_codes(law, m)
         kind = np.array([[name in names for name in best.names] for names in KINDS.values()])
         split = allocate(law, m, ("rug", "pairs", "skew pairs"))
-        rows.append(
-            {
-                "envelope": best.loss,
-                "split": split.loss - split.gap,
-                "code": priority_loss(law, m),
-                "bound": loss_bound(law, m),
-                "share": ("kind", kind @ best.share),
-                "neurons": ("kind", kind @ best.neurons),
-            }
-        )
+        row = {
+            "envelope": best.loss,
+            "split": split.loss - split.gap,
+            "code": priority_loss(law, m),
+            "bound": loss_bound(law, m),
+            "share": ("kind", kind @ best.share),
+            "neurons": ("kind", kind @ best.neurons),
+        }
+        rows.append(row)
     ds = from_rows(rows, number_on=number_on, alpha=alpha, n_hidden=widths)
     return ds.assign_coords(kind=list(KINDS)).assign_attrs(n_features=n_features)
 
@@ -119,12 +118,11 @@ def _show_codes(ds: xr.Dataset) -> TopicContent:
     text = (
         "With one Lagrange multiplier for capacity, features of each frequency independently take the code "
         "that is best for them: dropped, kept, pairs, priority codes or the rug, for many copies of each "
-        "feature. For features that are alike this is the envelope of codes. Over "
-        f"{bracket.size} power laws and widths (n = {ds.attrs['n_features']}) it loses "
-        f"{span(bracket, '.2g')} times the proved bound of these features, their priority code "
-        f"{span(ds['code'] / envelope, '.3g')} times the envelope, and without priority codes it would be "
-        f"{span(ds['split'] / envelope, '.3g')} times as high. Of the neurons the rug has at most "
-        f"{', '.join(rugs)}."
+        f"feature. For features that are alike this is the envelope of codes. Over {bracket.size} power laws "
+        f"and widths (n = {ds.attrs['n_features']}) it loses {span(bracket, '.2g')} times the proved bound "
+        f"of these features, their priority code {span(ds['code'] / envelope, '.3g')} times the envelope, "
+        f"and without priority codes it would be {span(ds['split'] / envelope, '.3g')} times as high. Of the "
+        f"neurons the rug has at most {', '.join(rugs)}."
     )
     pairs = [(float(on), float(a)) for on in ds["number_on"].values for a in ds["alpha"].values]
     figure = Figure(

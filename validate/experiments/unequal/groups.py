@@ -183,25 +183,23 @@ def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> T
         largest = at.dropna("n_features", subset=["trained"]).isel(n_features=-1)  # not all have all sizes
         middle, half = student(limit.isel(case=i).values)
         trained, trained_half = student(largest["trained"].isel(steps=-1).values)
-        rows.append(
-            [
-                str(at["kind"].values),
-                f"{float(at['strength']):g}",
-                *(f"{float(value):.3g}" for value in at["predicted"]),
-                f"{float(largest['priority']):.3g}",
-                f"{float(solved['built'][i].min()):.3g}",
-                f"{int(largest['n_features'])}",
-                f"{float(largest['constructed'].mean()):.3g}",
-                f"{trained:.3g} ± {trained_half:.1g}",
-                "-" if side == "no limit" else f"{middle:.3g} ± {half:.1g}",
-                f"{float(largest['partner'].mean()):+.2f}",
-                f"{float(largest['opposed'].mean()):.0%}",
-            ]
-        )
-    columns = ["pairs", "strength"]
-    columns += [f"code, {count} pair{'s' * int(count > 1)}" for count in ds["pairs"].values]
-    columns += ["priority code", "built", "n", "matrix of blocks", "trained", "trained, limit"]
-    columns += ["partner", "opposed"]
+        row = [
+            str(at["kind"].values),
+            f"{float(at['strength']):g}",
+            *(f"{float(value):.3g}" for value in at["predicted"]),
+            f"{float(largest['priority']):.3g}",
+            f"{float(solved['built'][i].min()):.3g}",
+            f"{int(largest['n_features'])}",
+            f"{float(largest['constructed'].mean()):.3g}",
+            f"{trained:.3g} ± {trained_half:.1g}",
+            "-" if side == "no limit" else f"{middle:.3g} ± {half:.1g}",
+            f"{float(largest['partner'].mean()):+.2f}",
+            f"{float(largest['opposed'].mean()):.0%}",
+        ]
+        rows.append(row)
+    codes = [f"code, {count} pair{'s' * int(count > 1)}" for count in ds["pairs"].values]
+    columns = ["pairs", "strength", *codes, "priority code", "built", "n", "matrix of blocks"]
+    columns += ["trained", "trained, limit", "partner", "opposed"]
     caption = (
         f"Losses per feature; means over {ds.sizes['seed']} seeds with {LEVEL:.0%} intervals, after "
         f"{int(ds['steps'][-1])} steps. Partner: M_ij/M_ii for j the other of the pair. Opposed: "
@@ -243,19 +241,17 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
         f"Trained losses at p = {span(ds['p'], 'g')} and ratio {span(ds['ratio'], 'g')}, extrapolated to "
         f"many features by a line in 1/n over n = {', '.join(map(str, ds['n_features'].values))}, over the "
         f"best code of blocks of one or two pairs, with {STANDARD_ERRORS} standard errors over the seeds to "
-        f"either side: {'; '.join(ratios)}. {line_text}Priority codes, in which the longest encoding of "
-        "a plane that is on turns the others' outputs off, have "
+        f"either side: {'; '.join(ratios)}. {line_text}Priority codes, in which the longest encoding of a "
+        "plane that is on turns the others' outputs off, have "
         f"{'; '.join(f'{value:.3f}' for value in priority)} times the loss of these blocks in the limit of "
-        f"very different lengths, in the same order. Built with lengths from 1 to "
-        f"{float(solved['reach'][-1]):g} they have "
-        f"{'; '.join(f'{value:.3f}' for value in over_trained)} times the loss that "
-        f"training ends at with {int(ds['n_features'][-1])} features. Where that is below 1 "
-        f"(in {int((over_trained < 1).sum())} of {over_trained.size} cases) it is the optimiser that "
-        "differs, and a code that training agrees with is not the best. "
-        f"Models of {polished.attrs['n_features']} features that "
-        f"go on by the exact gradient end at {'; '.join(ends)} times the code of blocks, in the same order. "
-        "Synchronous features read their partner on the same side, and are opposed to features of another "
-        "pair."
+        "very different lengths, in the same order. Built with lengths from 1 to "
+        f"{float(solved['reach'][-1]):g} they have {'; '.join(f'{value:.3f}' for value in over_trained)} "
+        f"times the loss that training ends at with {int(ds['n_features'][-1])} features. Where that is "
+        f"below 1 (in {int((over_trained < 1).sum())} of {over_trained.size} cases) it is the optimiser that "
+        "differs, and a code that training agrees with is not the best. Models of "
+        f"{polished.attrs['n_features']} features that go on by the exact gradient end at {'; '.join(ends)} "
+        "times the code of blocks, in the same order. Synchronous features read their partner on the same "
+        "side, and are opposed to features of another pair."
     )
     figure = Figure(
         "groups",

@@ -93,9 +93,8 @@ def _show_often(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
     }
     columns |= {"trained": "{trained:.4g}", "ratio": "{ratio:.3f}", "shorter": "{shorter:.3f}"}
     rows = split.assign(trained=best, ratio=ratio, shorter=drift).drop_dims("kind")
-    return TopicContent(
-        text, (), [Table.formatted("Half of the features on at a time", rows, columns, caption)]
-    )
+    table = Table.formatted("Half of the features on at a time", rows, columns, caption)
+    return TopicContent(text, (), [table])
 
 
 _MANY: dict[str, Any] = {"alpha": [0.5], "n_hidden": [3, 10, 32, 64], "on": 8}

@@ -62,16 +62,15 @@ def run_split(
             realised = exact_loss(model[0] @ model[1], model[2], law, tol=1e-6).loss
         except ValueError:  # no tight frame has rows of these lengths, to the eye of the search
             realised = np.nan
-        rows.append(
-            {
-                "loss": best.loss - best.gap,
-                "bound": loss_bound(law, m),
-                "priority": priority_loss(law, m),
-                "envelope": allocate_codes(law, m).loss,
-                "realised": realised,
-                "count": ("kind", np.bincount(best.kind, minlength=len(KINDS))),
-            }
-        )
+        row = {
+            "loss": best.loss - best.gap,
+            "bound": loss_bound(law, m),
+            "priority": priority_loss(law, m),
+            "envelope": allocate_codes(law, m).loss,
+            "realised": realised,
+            "count": ("kind", np.bincount(best.kind, minlength=len(KINDS))),
+        }
+        rows.append(row)
     ds = from_rows(rows, alpha=alpha, n_hidden=n_hidden).assign_coords(kind=list(KINDS))
     return ds.assign_attrs(n_features=n_features, on=on)
 

@@ -14,16 +14,7 @@ from ....solvers.statistics import LEVEL as CONFIDENCE
 from ....solvers.statistics import line, student
 from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
-from ...runner.declarations import (
-    Figure,
-    ReproductionCheck,
-    Run,
-    Table,
-    Topic,
-    TopicContent,
-    from_rows,
-    span,
-)
+from ...runner.declarations import Figure, ReproductionCheck, Run, Table, Topic, TopicContent, from_rows, span
 from ...runner.findings import Criterion, Finding, derived, post_hoc
 from ..drawing import finish_axes, plot_function, plot_theory_vs_experiment
 from .descents import NEAR_CODE, show_descents
@@ -90,13 +81,15 @@ def run_width(
         capacities were normal; ``opposed``, the share of the variance of interference from weights M_ij with
         the opposite sign of M_ii.
     """
-    axes: list[list[Any]] = [list(axis) for axis in (alpha, tied, weight_decay, n_hidden, steps, seeds)]
-    hidden, seed = (np.ravel(grid) for grid in np.meshgrid(axes[3], axes[5], indexing="ij"))
+    # The models of one call of `train_models` have these axes, the loop has the others.
+    models_axes = {"n_hidden": list(n_hidden), "seed": list(seeds)}
+    axes: dict[str, Any] = {"alpha": alpha, "tied": tied, "weight_decay": weight_decay, "steps": steps}
+    hidden, seed = (np.ravel(grid) for grid in np.meshgrid(*models_axes.values(), indexing="ij"))
     rows, facts = [], {}
-    for exponent, is_tied, decay, length in itertools.product(*axes[:3], axes[4]):
+    for exponent, is_tied, decay, length in itertools.product(*axes.values()):
         law = source_law(exponent, n_features, on)
         name = f"width_n{n_features}_on{on:g}_a{exponent:g}_t{is_tied}_d{decay:g}_s{length}_b{batch}"
-        name += f"_m{'-'.join(map(str, axes[3]))}_r{'-'.join(map(str, axes[5]))}.ckpt"
+        name += f"_m{'-'.join(map(str, n_hidden))}_r{'-'.join(map(str, seeds))}.ckpt"
         settings = {
             "tied": bool(is_tied),
             "weight_decay": decay,
@@ -105,18 +98,13 @@ def run_width(
         }
         ds, models = train_models(law, hidden, seed, length, batch, **settings)
         facts = ds.attrs
+        losses = zip(ds["loss"].values, ds["loss_se"].values, models, strict=True)
         rows += [
             {"loss": loss, "loss_error": error, **measure_interference(W_out @ W_in, law)}
-            for loss, error, (W_out, W_in, _) in zip(
-                ds["loss"].values, ds["loss_se"].values, models, strict=True
-            )
+            for loss, error, (W_out, W_in, _) in losses
         ]
-    # The loop has the lengths last, the models of one call after them.
-    coords = dict(zip(_DIMS, axes, strict=True))
-    order = ("alpha", "tied", "weight_decay", "steps", "n_hidden", "seed")
-    ds = from_rows(rows, **{dim: len(coords[dim]) for dim in order}).assign_coords(coords)
-    attrs = {"n_features": n_features, "on": on, "batch": batch}
-    return ds.transpose(*_DIMS).assign_attrs(attrs | facts)
+    ds = from_rows(rows, **axes, **models_axes).transpose(*_DIMS)
+    return ds.assign_attrs({"n_features": n_features, "on": on, "batch": batch} | facts)
 
 
 def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
@@ -189,21 +177,20 @@ def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: x
         f"{span(ratio.sel(alpha=a, n_hidden=narrow), '.2g')} (alpha = {a:g})" for a in split["alpha"].values
     ]
     return (
-        f"Models of {n_features} features, {ds.attrs['on']:g} on at a time on average, with free "
-        f"weights: from {widths[0]} to {widths[-1]} hidden neurons the loss falls with the exponents "
+        f"Models of {n_features} features, {ds.attrs['on']:g} on at a time on average, with free weights: "
+        f"from {widths[0]} to {widths[-1]} hidden neurons the loss falls with the exponents "
         f"{', '.join(slopes)} (least squares over all widths, {CONFIDENCE:.0%} over {ds.sizes['seed']} "
-        "seeds). The loss is not a power of the width.\n\n"
-        "Few features are on at a time, and the interference is not normal. Trained models with free weights "
-        "give up capacity to have nearly all of their interference negative, so that an output that is off "
-        f"stays off: from m = 10 to n/2 they lose {span(shape, '.2f')} times "
-        "what normal interference of the same capacities would cost, and at "
-        f"{below} of {mean_loss.size} settings less than the best split of capacity. Even so "
-        "they are not the best models: the loss of a priority code, in which larger features turn the "
-        "outputs of smaller ones off, has a closed form, and below n/2 trained models lose "
-        f"{'; '.join(times)} times as much. Both are exact losses; the code's is a limit of lengths that "
-        "differ by many decades. Training has not converged either: "
-        f"{level} of {int(drift.notnull().sum())} settings move by less than {LEVEL:.0%} from "
-        f"{int(ds['steps'][0])} to {int(ds['steps'][-1])} steps, and {worse} end higher after more steps."
+        "seeds). The loss is not a power of the width.\n\nFew features are on at a time, and the "
+        "interference is not normal. Trained models with free weights give up capacity to have nearly all of "
+        "their interference negative, so that an output that is off stays off: from m = 10 to n/2 they lose "
+        f"{span(shape, '.2f')} times what normal interference of the same capacities would cost, and at "
+        f"{below} of {mean_loss.size} settings less than the best split of capacity. Even so they are not "
+        "the best models: the loss of a priority code, in which larger features turn the outputs of smaller "
+        f"ones off, has a closed form, and below n/2 trained models lose {'; '.join(times)} times as much. "
+        "Both are exact losses; the code's is a limit of lengths that differ by many decades. Training has "
+        f"not converged either: {level} of {int(drift.notnull().sum())} settings move by less than "
+        f"{LEVEL:.0%} from {int(ds['steps'][0])} to {int(ds['steps'][-1])} steps, and {worse} end higher "
+        "after more steps."
     )
 
 
@@ -236,9 +223,8 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Top
         "shape": (free["loss"] / free["normal"]).mean("seed"),
         "negative": free["opposed"].mean("seed"),
     }
-    table = Table.formatted(
-        "Theory and training over the widths", split.drop_dims("kind").assign(means), columns, caption
-    )
+    rows = split.drop_dims("kind").assign(means)
+    table = Table.formatted("Theory and training over the widths", rows, columns, caption)
     merged = split.rename(loss="split").merge(ds[["loss"]])
     merged.attrs = dict(ds.attrs)
     figure = Figure(
