@@ -431,12 +431,12 @@ def test_kicks_are_a_hundredth_of_the_weights(monkeypatch, scale, tied):
     W = scale * np.random.default_rng(0).normal(size=(40, 30))
     model = audit.Weights(W, W.T if tied else -W.T, np.zeros(40))
     given = (Features(40, 0.1), 7, 0.5, np.random.default_rng(1), Deadline())
-    ends = descents.descents(model, *given)
+    end, _ = descents.descents(model, *given)
     (first, _, settings), *kicked = starts
     assert len(kicked) == 3
     assert np.array_equal(first, W)
     assert (settings["tied"], settings["steps"], settings["reset_dead"]) == (tied, 7, False)
-    assert ends.end.loss == pytest.approx(0.6)  # the least of all four
+    assert end.loss == pytest.approx(0.6)  # the least of all four
     rms = np.sqrt(np.mean(W**2)) or 1.0 / np.sqrt(30)
     for out, into, _ in kicked:
         # Of 1200 normal numbers the s.d. is good to 2 %; five times that.

@@ -262,7 +262,8 @@ def test_what_is_no_page_is_not_replaced(tmp_path):
 
 def test_numbers_of_tables_have_nine_digits():
     x = np.random.default_rng(0).normal(size=(4, 3)) * 10.0 ** np.arange(-6, 6).reshape(4, 3)
-    data = explorer._as_lists({"table": x, "line": x[0], "count": np.array([[1, 2]]), "nested": [x, "word"]})
+    arrays = {"table": x, "line": x[0], "count": np.array([[1, 2]]), "nested": [x, "word"]}
+    data = json.loads(json.dumps(arrays, default=explorer._as_list))
     assert data["table"] == data["nested"][0]
     np.testing.assert_allclose(data["table"], x, rtol=5e-9)
     assert data["table"] != x.tolist()

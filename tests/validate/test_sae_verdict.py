@@ -68,7 +68,7 @@ def test_a_sampled_objective_has_the_verdict_of_other_samples(monkeypatch):
     from superposition.validate.api import sae as module
 
     sampled = lambda *law, **settings: AutoencoderObjective(*law, **settings | {"method": "samples"})  # noqa: E731
-    monkeypatch.setattr(module, "AutoencoderObjective", sampled)
+    monkeypatch.setattr(module.solver, "AutoencoderObjective", sampled)
     true = Model(np.eye(2), b_in=-0.05, hidden="relu", W_out=np.eye(2), output="identity")
     found = sp.sae(true, BINARY_PAIR, l1=0.2, seconds=10.0)
     exact = AutoencoderObjective(BINARY_PAIR, np.eye(2), l1=0.2)(true).value

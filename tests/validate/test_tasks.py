@@ -238,11 +238,10 @@ def test_of_tasks_that_can_start_the_longest_chain_is_first():
     ]  # fmt: skip
     lengths = tasks_module._longest_paths(tasks)
     assert [lengths[name] for name in ("a", "b", "c", "d", "c1", "d2")] == [5.5, 3.0, 6.0, 5.0, 4.0, 2.0]
-    queue = tasks_module._Queue(tasks)
-    assert [queue.next_task().name for _ in range(4)] == ["c", "a", "d", "b"]
-    assert queue.next_task() is None
-    queue.mark_finished("d")
-    assert queue.next_task() is None  # they wait for b as well
-    queue.mark_finished("b")
-    queue.mark_finished("c")
-    assert [queue.next_task().name for _ in range(4)] == ["c1", "d0", "d1", "d2"]
+    queue = tasks_module._longest_first(tasks), {task.name for task in tasks}
+    assert [tasks_module._take_ready(*queue).name for _ in range(4)] == ["c", "a", "d", "b"]
+    assert tasks_module._take_ready(*queue) is None
+    queue[1].discard("d")
+    assert tasks_module._take_ready(*queue) is None  # they wait for b as well
+    queue[1].difference_update("bc")
+    assert [tasks_module._take_ready(*queue).name for _ in range(4)] == ["c1", "d0", "d1", "d2"]

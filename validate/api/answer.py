@@ -90,13 +90,6 @@ def _wrap(line: str) -> str:
     return textwrap.fill(line, _COLUMNS, subsequent_indent=" " * (gaps[-1] if gaps else 2), **wrap_options)
 
 
-def _no_data() -> "xr.Dataset":
-    """Return an empty dataset."""
-    import xarray as xr
-
-    return xr.Dataset()
-
-
 @dataclass(frozen=True, repr=False)
 class Answer:
     """Numbers with a summary, their certainty, their sources and a picture.
@@ -115,7 +108,7 @@ class Answer:
     """Papers with their equations; `cite` prints them."""
     result: Any
     """What was computed: the result of a solver, or a mapping."""
-    _data: "xr.Dataset | Callable[[], xr.Dataset]" = _no_data
+    _data: "xr.Dataset | Callable[[], xr.Dataset]"
     """The numbers, or what makes them when they are asked for: xarray and pandas take a second to import."""
     _draw: Callable[..., Any] | str | None = None
     """A function of the data and axes, or the name of one in `pictures`."""
@@ -182,9 +175,8 @@ class Answer:
             raise ValueError(f"`result` must have a picture; got one without: {self.lines[0]}")
         from . import pictures
 
-        width: Any = {"width": 6.4} if self._wide else {}
         draw = getattr(pictures, self._draw) if isinstance(self._draw, str) else self._draw
-        return draw(self.to_dataset(), pictures.axes(ax, **width), **settings)
+        return draw(self.to_dataset(), pictures.axes(ax, self._wide), **settings)
 
     def cite(self) -> str:
         """Return the papers, with equations, and documentation pages behind the answer, one to a line."""

@@ -1,6 +1,6 @@
 """The audit of a trained model: its loss beside the best known, a verdict, and advice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -131,14 +131,10 @@ def audit(
         xr.Dataset({"instance": ("feature", [seen.instance] * seen.n_features), **table}, table.coords)
         for seen, table in zip(audited.models, tables, strict=True)
     ]
-    numbers = ("loss", "best_known", "lower_bound", "end_loss", "zero_loss", "represented")
-    data = xr.Dataset(
-        {
-            name: ("instance", [getattr(model_audit, name) for model_audit in audited.models])
-            for name in numbers
-        },
-        {"instance": [model_audit.instance for model_audit in audited.models]},
-    ).assign(verdict=("instance", [model_audit.verdict for model_audit in audited.models]))
+    columns = (
+        "instance", "loss", "best_known", "lower_bound", "end_loss", "zero_loss", "represented", "verdict",
+    )  # fmt: skip
+    data = _over_instances(audited.models, columns)
     extras: Any = {"_table": xr.concat(by_feature, "feature"), "_added": added}
     draw = "draw_audit" if len(audited.models) > 1 else partial(_draw_single, first)
     return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, draw, _wide=True, **extras)
@@ -153,6 +149,11 @@ def _draw_single(audited: ModelAudit, _: xr.Dataset, ax: Axes) -> Axes:
     from .pictures import draw_audited
 
     return draw_audited(data_of(audited), ax)
+
+
+def _over_instances(audits: Sequence[Any], names: Sequence[str]) -> xr.Dataset:
+    """Return the attributes `names` of audits as variables of a dataset over ``instance``."""
+    return xr.Dataset({name: ("instance", [getattr(seen, name) for seen in audits]) for name in names})
 
 
 def _budget(seconds: float | None) -> float:
@@ -184,10 +185,7 @@ def _answer_of_networks(
             f"{name}answering the means alone: {seen.zero_loss:.6g}",
             f"{name}{seen.advice}",
         ]
-    numbers = ("loss", "loss_error", "naive", "zero_loss", "gradient_norm")
-    data = xr.Dataset(
-        {name: ("instance", [getattr(network_audit, name) for network_audit in audits]) for name in numbers}
-    )
+    data = _over_instances(audits, ("loss", "loss_error", "naive", "zero_loss", "gradient_norm"))
     certainty, note = sampled_or_exact(any(network_audit.method == "samples" for network_audit in audits))
     added = {"models": tuple(audits), "taken_for": taken_for}
     return Answer(tuple(lines), certainty, note, _SOURCES, audits[0], data, _added=added)

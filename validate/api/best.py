@@ -6,19 +6,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ...solvers.deadline import Deadline, work_seconds
+from ...solvers.deadline import Deadline
 from ...solvers.minimise import Minimum, minimise
-from ...solvers.progress import status, time_left
+from ...solvers.progress import status
 from ...solvers.relu import named_groups
-from ...theory import validation
 from ...theory.features import Features
 from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
-from ...theory.validation import FloatArray, count_noun
+from ...theory.validation import FloatArray, count_noun, integer, short_repr
 from ..audit.advice import chance_of_better, in_words
 from ..audit.bias import loss_within
 from ..audit.networks import seconds_of
-from ..audit.search import HITS, usual_starts
+from ..audit.search import HITS, report_descents, usual_starts
 from ..loading import Weights
 from .answer import Answer, Certainty, law_in_words
 from .entry import entry
@@ -113,9 +112,7 @@ def certainty_of(minimum: Minimum, zero: float) -> tuple[Certainty, str]:
 def require_features(law: Any) -> Features:
     """Return the law if it is a `Features`, which has a number of features; else raise ValueError."""
     if not isinstance(law, Features):
-        raise ValueError(
-            f"`law` must be a Features, such as Features(20, p=0.05); got {validation.short_repr(law)}."
-        )
+        raise ValueError(f"`law` must be a Features, such as Features(20, p=0.05); got {short_repr(law)}.")
     return law
 
 
@@ -176,29 +173,22 @@ def best(
         the strongest interference with its origin.
     """
     law = require_features(law)
-    n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
+    n, m = law.n_features, integer("n_hidden", n_hidden, 1)
     if n > _MOST:
         raise ValueError(
             f"`law` must have at most {_MOST} features for a search; got {n}. `predict` has bounds and the "
             "best known codes of any size; `superposition.solvers.minimise.descend` takes given weights."
         )
-    validation.integer("n_hidden", m, 1, _MOST)
+    integer("n_hidden", m, 1, _MOST)
     labels = feature_names(names, n)
-    count = usual_starts(n, tied) if starts is None else validation.integer("starts", starts, 1)
+    count = usual_starts(n, tied) if starts is None else integer("starts", starts, 1)
     tell = progress if callable(progress) else status
     # The search goes on where too few starts reach the best, unless nothing says for how long.
     cheap = n <= (_CHEAP if law.independent else _CHEAP_GROUPS)
     hits = HITS if starts is None and (seconds is not None or cheap) else 0
     deadline = Deadline() if seconds is None else Deadline(seconds_of(seconds))
-    begin = work_seconds()
-
-    def report(done: int, planned: int, least: float) -> None:
-        """Report how many of the planned descents are done, their least loss so far, and the time left."""
-        left = time_left(work_seconds() - begin, done, planned, deadline.seconds_left())
-        tell(f"{done} of {planned} descents, least loss {least:.6g}{left}")
-
     settings: Any = {"tied": tied, "bias": bias, "starts": count, "hits": hits, "rng": rng}
-    minimum = minimise(n, m, law, **settings, seconds=deadline, progress=report)
+    minimum = minimise(n, m, law, **settings, seconds=deadline, progress=report_descents(tell, deadline))
     return answer_of(minimum, law, labels, deadline)
 
 
@@ -209,11 +199,8 @@ def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: D
     finding other minima of the search, at most 5 % above, that represent other features.
     """
     n, m = minimum.W_out.shape
-    model = Model(
-        minimum.W_in,
-        W_out=None if np.array_equal(minimum.W_out, minimum.W_in.T) else minimum.W_out,
-        b=minimum.b,
-    )
+    is_tied = np.array_equal(minimum.W_out, minimum.W_in.T)
+    model = Model(minimum.W_in, W_out=None if is_tied else minimum.W_out, b=minimum.b)
     bound, zero = minimum.certificate.lower_bound, float(np.mean(law.importance * law.second_moment))
     shape, (certainty, note) = geometry(minimum.W), certainty_of(minimum, zero)
     sure = certainty.with_note(note)

@@ -90,15 +90,10 @@ def ceiling(
         },
         {"decoder": list(attained.decoders), "target_l0": attained.target_l0},
     )
-    return Answer(
-        tuple(_summary_lines(attained, np.shape(dictionary))),
-        Certainty.EXACT if exact else Certainty.MEASURED,
-        f"for one step; pursuit measured {samples_note}" if exact else samples_note,
-        _SOURCES,
-        attained,
-        data,
-        plot_reached,
-    )
+    certainty = Certainty.EXACT if exact else Certainty.MEASURED
+    note = f"for one step; pursuit measured {samples_note}" if exact else samples_note
+    lines = tuple(_summary_lines(attained, np.shape(dictionary)))
+    return Answer(lines, certainty, note, _SOURCES, attained, data, plot_reached)
 
 
 def _summary_lines(attained: Ceiling, shape: tuple[int, ...]) -> list[str]:

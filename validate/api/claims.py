@@ -63,9 +63,8 @@ def claims(
     lines = [f"{len(rows)} {what}{f' in {source}' if source else ''}"]
     for row in rows:
         lines.append(f"{row['id']:4} {row['where']}: {row['statement']}")
-        lines.append(
-            f"     {row['verdict']}" + (f"; instead: {row['correction']}" if row["correction"] else "")
-        )
+        instead = f"; instead: {row['correction']}" if row["correction"] else ""
+        lines.append(f"     {row['verdict']}{instead}")
     days = sorted({row["judged"] for row in rows if row["judged"]})
     day = f" of {days[-1]}" if days else ""
     note = f"from stored evidence{day}; `superposition claims --run` checks again"

@@ -24,18 +24,13 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
     """
     checked = check_keywords(as_annotated(function))
     names = list(inspect.signature(function).parameters)
-    has_progress = "progress" in names
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function with checked arguments and a progress line."""
         _refuse_swapped(function.__name__, names, dict(zip(names, args, strict=False)) | kwargs)
-        if has_progress and callable(kwargs.get("progress")):
-            return checked(*args, **kwargs)
-        if has_progress and kwargs.get("progress") is False:
-            with no_status_line():
-                return checked(*args, **kwargs)
-        with report_progress(function.__name__):
+        progress: Any = kwargs.get("progress")
+        with no_status_line() if progress is False else report_progress(function.__name__, progress):
             return checked(*args, **kwargs)
 
     return call
@@ -51,16 +46,12 @@ def _refuse_swapped(function: str, names: Sequence[str], values: Mapping[str, An
         return
     order = f"call {function}({', '.join(names[:2])}, ...)"
     for name in names[:2]:
-        value = values.get(name)
+        value: Any = values.get(name)
         # A number is a law of that probability, and no model or dictionary.
         is_number = isinstance(value, float) and name != "n_hidden"
         is_number = is_number and not isinstance(values.get("law"), float | int | str | Features | None)
         if name != "law" and (isinstance(value, Features) or is_number):
-            what = (
-                f"a law of {value.n_features} features"
-                if isinstance(value, Features)
-                else f"the number {value:g}"
-            )
+            what = f"the number {value:g}" if is_number else f"a law of {value.n_features} features"
             raise ValueError(f"`{name}` must be no law; got {what}. The order is another: {order}.")
         if name == "law" and isinstance(value, Model):
             raise ValueError(f"`law` must be a law; got a model. The order is another: {order}.")

@@ -11,26 +11,15 @@ import xarray as xr
 from ...solvers import rug
 from ...solvers.codes.blocks import LEAST_P
 from ...solvers.minimise import lower_bound
-from ...theory import validation
 from ...theory.features import Features
 from ...theory.unequal import priority_loss
-from ...theory.validation import count_noun
+from ...theory.validation import count_noun, integer, number, short_repr
 from ..experiments import atlas
 from ..experiments.codes import known_envelope
+from . import predict
 from .answer import Answer, Certainty, law_in_words
 from .entry import entry
 from .per_feature import has_equal_features
-from .predict import (
-    ATTAINED,
-    CODE,
-    CODES,
-    COPIES,
-    LIMIT,
-    LOWER_BOUND,
-    RANDOM_CODES,
-    SOURCES,
-    tied_copies,
-)
 
 __all__ = ["how_many"]
 
@@ -38,10 +27,10 @@ __all__ = ["how_many"]
 _MOST = 100_000
 
 _MEANINGS = {
-    LOWER_BOUND: "proved for every model",
-    ATTAINED: "a construction: a model of this size has this loss or less",
-    CODE: "a construction: models of this size come arbitrarily close to a lower loss",
-    LIMIT: "where many features are on; no proof, and no construction at this size",
+    predict.LOWER_BOUND: "proved for every model",
+    predict.ATTAINED: "a construction: a model of this size has this loss or less",
+    predict.CODE: "a construction: models of this size come arbitrarily close to a lower loss",
+    predict.LIMIT: "where many features are on; no proof, and no construction at this size",
 }
 
 # Loss per feature of n_features on n_hidden.
@@ -112,7 +101,7 @@ def how_many(
         got = "neither" if n_hidden is None else "both"
         raise ValueError(f"`n_hidden` must be given, or `n_features` instead; got {got}.")
     name, value = ("n_features", n_features) if n_hidden is None else ("n_hidden", n_hidden)
-    size = validation.integer(name, value, 1, _MOST)
+    size = integer(name, value, 1, _MOST)
     question = _Question(feature_law, name == "n_hidden", size, _allowed_loss(feature_law, loss, relative))
     rows = sorted(question.rows(), key=lambda row: (-row.n_features, row.n_hidden))
     return _make_answer(question, rows)
@@ -151,18 +140,24 @@ class _Question:
             return unit * float(known_envelope(p, m / n, models=models).loss)
 
         meaning = "no model holds more" if self.is_of_features else "no model does with fewer"
-        yield self.row(meaning, LOWER_BOUND, lambda n, m: lower_bound(n, m, self.law_of(n)))
-        yield self.row("priority codes, free decoder", CODE, lambda n, m: priority_loss(self.law_of(n), m))
+        yield self.row(meaning, predict.LOWER_BOUND, lambda n, m: lower_bound(n, m, self.law_of(n)))
         yield self.row(
-            "as many kept as neurons, others dropped", ATTAINED, lambda n, m: variance * (n - m) / n
+            "priority codes, free decoder", predict.CODE, lambda n, m: priority_loss(self.law_of(n), m)
+        )
+        yield self.row(
+            "as many kept as neurons, others dropped", predict.ATTAINED, lambda n, m: variance * (n - m) / n
         )
         yield from self.solved_models()
         if LEAST_P <= p < 1.0:
-            copies = self.row(COPIES, ATTAINED, lambda n, m: unit * tied_copies(p, n, m)[0])
-            yield copies._replace(note=tied_copies(p, int(copies.n_features), copies.n_hidden)[1])
-            for models, what in CODES.items():
-                yield self.row(what, LIMIT, partial(limit, models))
-            yield self.row(RANDOM_CODES, LIMIT, lambda n, m: unit * float(rug.optimum(p, m / n).loss))
+            copies = self.row(
+                predict.COPIES, predict.ATTAINED, lambda n, m: unit * predict.tied_copies(p, n, m)[0]
+            )
+            yield copies._replace(note=predict.tied_copies(p, int(copies.n_features), copies.n_hidden)[1])
+            for models, what in predict.CODES.items():
+                yield self.row(what, predict.LIMIT, partial(limit, models))
+            yield self.row(
+                predict.RANDOM_CODES, predict.LIMIT, lambda n, m: unit * float(rug.optimum(p, m / n).loss)
+            )
 
     def row(self, what: str, kind: str, loss_of: LossOfSize) -> KnownSize:
         """Return a row with the size at which a model's loss is just allowed: most features or least neurons.
@@ -178,7 +173,7 @@ class _Question:
 
         def holds(n: int, m: int) -> bool:
             """Return whether the loss of n features on m neurons is at most the allowed one."""
-            if kind == CODE and m < n:  # an infimum: known models come near it
+            if kind == predict.CODE and m < n:  # an infimum: known models come near it
                 return loss(n, m) < self.allowed
             return loss(n, m) <= self.allowed
 
@@ -186,7 +181,7 @@ class _Question:
             m = _boundary(lambda m: holds(self.size, m), self.size, 0)
             return KnownSize(what, kind, self.size, m, loss(self.size, m))
         n = _largest(lambda n: holds(n, self.size), self.size)
-        if kind == LOWER_BOUND and n == _MOST:
+        if kind == predict.LOWER_BOUND and n == _MOST:
             return KnownSize("none is known at this loss", kind, np.inf, self.size, np.nan)
         return KnownSize(what, kind, n, self.size, loss(n, self.size))
 
@@ -207,7 +202,7 @@ class _Question:
             if models:
                 best = max(models, key=lambda entry: (entry.n_features, -entry.n_hidden))
                 what = f"best model found, {'tied' if tied else 'free decoder'}"
-                yield KnownSize(what, ATTAINED, best.n_features, best.n_hidden, best.loss, best.name)
+                yield KnownSize(what, predict.ATTAINED, best.n_features, best.n_hidden, best.loss, best.name)
 
 
 def _largest(holds: Callable[[int], bool], low: int) -> int:
@@ -237,10 +232,10 @@ def _boundary(holds: Callable[[int], bool], good: int, bad: int) -> int:
 def _law_of_one(law: Any) -> Features:
     """Return the law of a single feature; `law` is one with equal features, or the probability p alone."""
     if not isinstance(law, Features):
-        return Features(1, validation.number("law", law, 0.0, 1.0, brackets="(]"))
+        return Features(1, number("law", law, 0.0, 1.0, brackets="(]"))
     if not has_equal_features(law):
         rule = "a probability, or a Features of independent uniform features of one p, scale and importance"
-        raise ValueError(f"`law` must be {rule}; got {validation.short_repr(law)}.")
+        raise ValueError(f"`law` must be {rule}; got {short_repr(law)}.")
     return Features(1, law.p[0], scale=law.scale[0], importance=law.importance[0])
 
 
@@ -255,17 +250,17 @@ def _allowed_loss(law: Features, loss: float | None, relative: float | None) -> 
     zero, means = (float(law.importance[0] * moment[0]) for moment in (law.second_moment, law.variance))
     name, value, unit = ("relative", relative, zero) if loss is None else ("loss", loss, 1.0)
     hint = "Answering the means loses as much as the upper end, without a neuron."
-    return unit * validation.number(name, np.asarray(value), 0.0, means / unit, brackets="[)", hint=hint)
+    return unit * number(name, np.asarray(value), 0.0, means / unit, brackets="[)", hint=hint)
 
 
 def _make_answer(question: _Question, rows: list[KnownSize]) -> Answer:
     """Return the answer to `question` with a line for each of `rows`, which have a size and its kind."""
-    counts = [row.n_features if question.is_of_features else row.n_hidden for row in rows]
-    by_kind = [(row.kind, row.model, count) for row, count in zip(rows, counts, strict=True)]
-    (proved,) = (count for kind, _, count in by_kind if kind == LOWER_BOUND)
-    attained = [count for kind, _, count in by_kind if kind in (ATTAINED, CODE)]
+    column = "n_features" if question.is_of_features else "n_hidden"
+    by_kind = [(row.kind, row.model, getattr(row, column)) for row in rows]
+    (proved,) = (count for kind, _, count in by_kind if kind == predict.LOWER_BOUND)
+    attained = [count for kind, _, count in by_kind if kind in (predict.ATTAINED, predict.CODE)]
     known = max(attained) if question.is_of_features else min(attained)
-    limits = [float(count) for _, what, count in by_kind if what == RANDOM_CODES]
+    limits = [float(count) for _, what, count in by_kind if what == predict.RANDOM_CODES]
     zero = float(question.law.importance[0] * question.law.second_moment[0])
     if question.is_of_features:
         size = f"features on {count_noun(question.size, 'hidden neuron')}"
@@ -278,10 +273,10 @@ def _make_answer(question: _Question, rows: list[KnownSize]) -> Answer:
     ]
     note = "; ".join(f"{kind}: {_MEANINGS[kind]}" for kind in dict.fromkeys(row.kind for row in rows))
     data = xr.Dataset({field: ("row", [getattr(row, field) for row in rows]) for field in KnownSize._fields})
-    data.attrs["counted"] = "n_features" if question.is_of_features else "n_hidden"
+    data.attrs["counted"] = column
     certainty = Certainty.PROVED if proved == known else Certainty.COMPUTED
     values = {"known": known, "proved": proved, "limit": limits[0] if limits else np.nan, "law": question.law}
-    return Answer(tuple(lines), certainty, note, SOURCES, values, data, "draw_counts", _wide=True)
+    return Answer(tuple(lines), certainty, note, predict.SOURCES, values, data, "draw_counts", _wide=True)
 
 
 def _format_count(count: float) -> str:

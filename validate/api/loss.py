@@ -92,7 +92,7 @@ def loss(
     losses: Any
     if model.output == "identity" or model.hidden == "relu":
         losses = _exact_or_sampled(model, features, target, tol, gradient, deadline)
-        lines, is_sampled = _lines_of_network(model, losses), losses.method == SAMPLES
+        lines = _lines_of("output", losses, np.ones(model.n_outputs))
         added |= {f"by_{name}": by for name, by in (losses.gradient or {}).items()}
     else:
         require_identity_target(target)
@@ -102,10 +102,10 @@ def loss(
         else:
             weights = Weights(toy.W_out, toy.W_in, toy.bias)
             losses = loss_within(weights, features, deadline, tol=tol, sample_on=True)
-        is_sampled = losses.method == SAMPLES
-        lines = _lines_of_toy_model(losses, features)
+        zero = float(np.mean(features.importance * features.second_moment))
+        lines = _lines_of("feature", losses, features.importance, zero)
     data = partial(_dataset, losses, np.resize(features.importance, model.n_outputs))
-    certainty, note = sampled_or_exact(is_sampled)
+    certainty, note = sampled_or_exact(losses.method == SAMPLES)
     lines = (f"{count_noun(model.n_features, 'feature')}; {law_in_words(features)}", *lines)
     return Answer(lines, certainty, note, _SOURCES, losses, data, "draw_losses", _added=added)
 
@@ -120,27 +120,28 @@ def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
 
     return xr.Dataset(
         {
-            "per_feature": ("feature", losses.per_feature),
-            "per_feature_error": ("feature", losses.per_feature_error),
+            **{name: ("feature", getattr(losses, name)) for name in ("per_feature", "per_feature_error")},
             "importance": ("feature", importance),
             "loss": losses.loss,
         }
     )
 
 
-def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
-    """Return the answer's lines on ReLU(M x + b): its loss, also relative to answering 0; the worst feature.
+def _lines_of(unit: str, losses: Any, weights: FloatArray, zero: float = 0.0) -> tuple[str, ...]:
+    """Return the answer's lines: the loss per `unit`, "feature" or "output", and the worst of these.
 
-    `losses`, a `Loss`, has the model's loss and those of its features; `features` is the law.
+    `losses`, a `Loss`, has the model's loss and those of its units; `weights` are what these count in the
+    choice of the worst. The loss is also given relative to `zero`, that of answering 0, if this is positive:
+    where no feature is ever on, or counts, answering 0 loses nothing.
     """
-    zero = float(np.mean(features.importance * features.second_moment))
-    worst = int(np.argmax(features.importance * losses.per_feature))
-    # Where no feature is ever on, or counts, answering 0 loses nothing.
+    is_sampled = losses.method == SAMPLES
+    kind, off = ("sampled", "four standard errors") if is_sampled else ("exact", "off by at most")
+    worst, count = int(np.argmax(weights * losses.per_feature)), losses.per_feature.size
     relative = (f"relative to answering 0   {100 * losses.loss / zero:.3g} %",) if zero > 0.0 else ()
     return (
-        _line_of_loss("feature", losses),
+        f"{f'{kind} loss per {unit}':25} {losses.loss:.7g}, {off} {losses.error_estimate:.1g}",
         *relative,
-        f"worst feature             {worst}, of {features.n_features}: {losses.per_feature[worst]:.7g}",
+        f"{f'worst {unit}':25} {worst}, of {count}: {losses.per_feature[worst]:.7g}",
     )
 
 
@@ -157,38 +158,17 @@ def _exact_or_sampled(
     time_limit = deadline.seconds_left()
     if not gradient:
         time_limit = min(0.5 * time_limit, GROUP_SECONDS if features.groups else np.inf)
+    exact = None
     try:
         exact = model_loss(model, features, Accuracy(tol, time_limit=time_limit), gradient, target=target)
     except OutOfTime as out:
         if gradient:
             limit = f"about {out.seconds:.2g} or more for the gradient of this network"
             raise ValueError(f"`seconds` must be {limit}; got less.") from None
-        return sampled_loss(model, features, target, seconds=deadline.seconds_left())
     except ValueError:  # of features that depend on each other sums may be too long
         if gradient or features.has_exact_sums:
             raise
-        return sampled_loss(model, features, target, seconds=deadline.seconds_left())
-    if gradient or exact.error_estimate <= LARGE_ERROR * exact.loss:
+    if exact is not None and (gradient or exact.error_estimate <= LARGE_ERROR * exact.loss):
         return exact
     sampled = sampled_loss(model, features, target, seconds=deadline.seconds_left())
-    return min(exact, sampled, key=lambda loss: loss.error_estimate)
-
-
-def _line_of_loss(unit: str, losses: Any) -> str:
-    """Return the line with the loss per `unit`, "feature" or "output", and its error, from a `Loss`."""
-    kind, off = (
-        ("sampled", "four standard errors") if losses.method == SAMPLES else ("exact", "off by at most")
-    )
-    return f"{f'{kind} loss per {unit}':25} {losses.loss:.7g}, {off} {losses.error_estimate:.1g}"
-
-
-def _lines_of_network(model: Model, losses: Loss) -> tuple[str, ...]:
-    """Return the answer's lines on a `model` with nonlinear hidden neurons: its loss, and the worst output.
-
-    `losses` is the model's `Loss`.
-    """
-    worst = int(np.argmax(losses.per_feature))
-    return (
-        _line_of_loss("output", losses),
-        f"worst output              {worst}, of {model.n_outputs}: {losses.per_feature[worst]:.7g}",
-    )
+    return sampled if exact is None else min(exact, sampled, key=lambda loss: loss.error_estimate)

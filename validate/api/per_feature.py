@@ -8,9 +8,8 @@ import xarray as xr
 
 from ...solvers.deadline import Deadline
 from ...solvers.minimise import Minimum
-from ...theory import validation
 from ...theory.features import Features
-from ...theory.validation import BoolArray, FloatArray
+from ...theory.validation import BoolArray, FloatArray, short_repr
 from ..audit.bias import loss_within
 from ..audit.models import shares_saved
 from ..audit.results import REPRESENTED
@@ -41,7 +40,7 @@ def feature_names(names: Any, n: int) -> list[Any]:
         return list(range(n))
     labels = [] if isinstance(names, str | bytes) or not np.iterable(names) else list(names)
     if len(labels) != n or len(set(map(str, labels))) != n:
-        raise ValueError(f"`names` must be {n} distinct names; got {validation.short_repr(names)}.")
+        raise ValueError(f"`names` must be {n} distinct names; got {short_repr(names)}.")
     return [str(label) for label in labels]
 
 

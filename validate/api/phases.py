@@ -114,15 +114,15 @@ def phases(
     on = 0.1 if p is None else p
     n_features, n_hidden = validation.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1))
     sizes: dict[str, Any] = {"n_features": n_features, "n_hidden": n_hidden}
-    fixed = sizes | {"p": on, "importance": importance}
     values, starts = law_named("values", values), validation.integer("starts", starts, 1)
+    fixed = sizes | {"p": on, "importance": importance, "values": values}
     is_one = validation.real("importance", importance).ndim == 0
     is_standard = {"n_features", "n_hidden"} & set(axes) == set() and (n_features, n_hidden) == (2, 1)
     if is_standard and tied and values.uniform and ("importance" in axes or is_one):
         certainty, data = Certainty.COMPUTED, _pair_diagram(axes, ticks, fixed)
         note = "the least of all minima that a lattice of starts leads to"
     else:
-        settings = {"values": values, "tied": tied, "starts": starts, "rng": rng}
+        settings = {"tied": tied, "starts": starts, "rng": rng}
         certainty, data = Certainty.BEST_OF, _search_points(axes, ticks, fixed, settings, progress)
         ordered = "ordered ones and a neighbour's model at each point"
         hits = count_noun(int(data["hits"].min()), "hit")
@@ -223,10 +223,7 @@ def _pair_diagram(
     back = np.argsort(order)
     dims = ("sparsity" if "sparsity" in ticks else "p", "importance")
     W = diagram.W[:, back]
-    shape = W.shape[:2]
-    sizes = np.array([feature_dimensionality(encoding) for encoding in W.reshape(-1, 2, 1)]).reshape(
-        *shape, 2
-    )
+    sizes = np.reshape([feature_dimensionality(encoding) for encoding in W.reshape(-1, 2, 1)], W.shape[:3])
     data = xr.Dataset(
         {
             "geometry": (dims, np.array(PHASES)[diagram.phase[:, back]]),
@@ -251,9 +248,9 @@ def _search_points(
 
     It has the geometry, loss, hits (starts that ended at the best model), W, b and dimensionality (a
     feature's share of a hidden dimension) at each point, nan past a point's own size. `ticks` are the values
-    along each of the `axes`, `fixed` the sizes and the law where they are on no axis, `settings` the values,
-    tied, starts and rng of `phases`. The model of the previous point is one of the starts. `progress` is
-    called with lines of text, if callable. More than 2000 points raise a ValueError.
+    along each of the `axes`, `fixed` the sizes and the law where they are on no axis, `settings` the tied,
+    starts and rng of `phases`. The model of the previous point is one of the starts. `progress` is called
+    with lines of text, if callable. More than 2000 points raise a ValueError.
     """
     shape = tuple(ticks[name].size for name in axes)
     if np.prod(shape) > _MOST:
@@ -278,19 +275,10 @@ def _search_points(
 
     for count, at in enumerate(np.ndindex(*shape)):
         point = {**fixed, **{name: ticks[name][k] for name, k in zip(axes, at, strict=True)}}
-        law = _law_at(point, settings["values"])
+        law = _law_at(point)
         rows, columns = law.n_features, int(point["n_hidden"])
         warm_starts = [last] if last is not None and last[0].shape == (rows, columns) else []
-        minimum = minimise(
-            rows,
-            columns,
-            law,
-            tied=settings["tied"],
-            starts=settings["starts"],
-            rng=settings["rng"],
-            first=warm_starts,
-            progress=report,
-        )
+        minimum = minimise(rows, columns, law, **settings, first=warm_starts, progress=report)
         last = minimum.W_out, minimum.W_in, minimum.b
         fields["geometry"][at] = geometry(minimum.W) or f"{rows} in {columns}"
         fields["loss"][at], fields["hits"][at] = minimum.loss, minimum.hits
@@ -301,27 +289,23 @@ def _search_points(
     extra_dims = {"W": ("feature", "hidden"), "b": ("feature",), "dimensionality": ("feature",)}
     return xr.Dataset(
         {
-            name: (
-                (*axes, *extra_dims.get(name, ())),
-                values.astype(str) if values.dtype == object else values,
-            )
-            for name, values in fields.items()
+            name: ((*axes, *extra_dims.get(name, ())), array.astype(str) if name == "geometry" else array)
+            for name, array in fields.items()
         },
         {name: ticks[name] for name in axes},
     )
 
 
-def _law_at(point: Mapping[str, Any], values: Any) -> Features:
+def _law_at(point: Mapping[str, Any]) -> Features:
     """Return the law of the data at a point of the grid.
 
-    `point` has by name n_features, p or sparsity (which stands if both are there), and importance: one for
-    each feature, or that of the last one, others 1. `values` is the distribution of values.
+    `point` has by name n_features, values, p or sparsity (which stands if both are there), and importance:
+    one for each feature, or that of the last one, others 1.
     """
     n = int(point["n_features"])
-    chance: dict[str, Any] = {name: float(point[name]) for name in ("sparsity", "p") if name in point}
-    if len(chance) > 1:  # that of the axis stands
-        del chance["p"]
+    name = "sparsity" if "sparsity" in point else "p"  # that of the axis stands
+    chance: Any = {name: float(point[name])}
     worth = np.asarray(point["importance"], float)
     if worth.ndim == 0:
         worth = np.append(np.ones(n - 1), worth)
-    return Features(n, values=values, importance=worth, **chance)
+    return Features(n, values=point["values"], importance=worth, **chance)

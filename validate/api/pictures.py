@@ -16,22 +16,23 @@ from ..experiments.drawing import STYLE, deepest_point, draw_interference
 
 __all__ = [
     "axes", "draw_audit", "draw_audited", "draw_columns", "draw_counts", "draw_losses", "draw_model",
-    "draw_phases",
-    "draw_sweep", "draw_training", "draw_widths", "encodings", "gram",
+    "draw_phases", "draw_sweep", "draw_training", "draw_widths", "encodings", "gram",
 ]  # fmt: skip
 
 # Okabe and Ito's colours, apart for the common kinds of colour blindness. Your points are black.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
+# Losses beside a model's: variable, colour and label.
+_REFERENCES = ("best_known", COLOURS[0], "best known"), ("lower_bound", COLOURS[2], "lower bound")
 _OUTLINE = [withStroke(linewidth=2.5, foreground="white")]
-_WIDTH, _HEIGHT = 4.6, 3.4
+_WIDTH, _WIDE, _HEIGHT = 4.6, 6.4, 3.4  # of axes, in inches
 # Characters of a title of 8 points above axes of that width.
 _TITLE_COLUMNS = 60
 # Features whose names fit beside a matrix.
 _NAMED_TICKS = 40
 
 
-def axes(ax: Any = None, width: float = _WIDTH) -> Axes:
-    """Return `ax`, or new axes of a width in inches in the project's style if it is None.
+def axes(ax: Any = None, wide: bool = False) -> Axes:
+    """Return `ax`, or new axes in the project's style, for two panels if `wide`, if it is None.
 
     Other objects than Matplotlib axes raise a ValueError.
     """
@@ -42,7 +43,7 @@ def axes(ax: Any = None, width: float = _WIDTH) -> Axes:
     import matplotlib.pyplot as plt
 
     with rc_context(STYLE):
-        figure = plt.figure(figsize=(width, _HEIGHT), layout="constrained")
+        figure = plt.figure(figsize=(_WIDE if wide else _WIDTH, _HEIGHT), layout="constrained")
         return figure.add_subplot()
 
 
@@ -167,10 +168,7 @@ def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
     """
     x = np.arange(data.sizes["instance"])
     ax.plot(x, data["loss"], "o", color="black", label="models", markersize=5)
-    for name, colour, label in (
-        ("best_known", COLOURS[0], "best known"),
-        ("lower_bound", COLOURS[2], "lower bound"),
-    ):
+    for name, colour, label in _REFERENCES:
         if np.any(data[name] > 0.0):
             ax.plot(x, data[name], "_", label=label, color=colour, markersize=22, markeredgewidth=2)
     ax.set(yscale="log", ylabel="loss per feature", xlabel="instance")
@@ -207,10 +205,7 @@ def draw_training(data: xr.Dataset, ax: Axes) -> Axes:
     `data` has loss, best_known and lower_bound over ``step``, as the dataset of a `TrainingLog`.
     """
     ax.plot(data["step"], data["loss"], "o-", color="black", markersize=3, label="this model")
-    for name, colour, label in (
-        ("best_known", COLOURS[0], "best known"),
-        ("lower_bound", COLOURS[2], "lower bound"),
-    ):
+    for name, colour, label in _REFERENCES:
         if float(data[name][-1]) > 0.0:
             ax.axhline(float(data[name][-1]), color=colour, label=label)
     ax.set(yscale="log", xlabel="step", ylabel="loss per feature")
@@ -299,12 +294,8 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
         "lower bound": ("-", 2.4), "attained": ("-", 1.2), "best known code": ("--", 1.6),
         "limit of many features": (":", 1.8), "measured": ("s", 1.2),
     }  # fmt: skip
-    what = np.array(
-        [
-            _DROPPED_LABEL if "matter most" in description else description
-            for description in data["model"].values.astype(str)
-        ]
-    )
+    models = data["model"].values.astype(str)
+    what = np.array([_DROPPED_LABEL if "matter most" in name else name for name in models])
     ends = []
     for k, name in enumerate(dict.fromkeys(what.tolist())):
         mine = what == name

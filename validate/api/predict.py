@@ -1,7 +1,7 @@
 """All predictions of theory for a law and a width, each number with its kind."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -13,9 +13,8 @@ from ...solvers import unequal as splits
 from ...solvers.codes import Block
 from ...solvers.minimise import lower_bound
 from ...theory import unequal as theory
-from ...theory import validation
 from ...theory.features import Features
-from ...theory.validation import count_noun
+from ...theory.validation import choice, count_noun, from_sparsity, short_repr, whole_numbers
 from ..audit.search import best_known
 from ..experiments.codes import known_blocks, known_envelope
 from ..experiments.rug.models import mask_broken_phases
@@ -113,12 +112,12 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     if not isinstance(law, Features):
         names = ", ".join(PREDICTIONS)
         rule = f"a Features, or the name of a phenomenon ({names})"
-        raise ValueError(f"`law` must be {rule}; got {validation.short_repr(law)}.")
+        raise ValueError(f"`law` must be {rule}; got {short_repr(law)}.")
     if settings:
         raise ValueError(f"`{next(iter(settings))}` must be a parameter of a phenomenon; got it with a law.")
     if n_hidden is None:
         raise ValueError("`n_hidden` must be given with a law; got None.")
-    widths = [int(m) for m in validation.whole_numbers("n_hidden", n_hidden, 1).ravel()]
+    widths = [int(m) for m in whole_numbers("n_hidden", n_hidden, 1).ravel()]
     if not widths:
         raise ValueError("`n_hidden` must not be empty; got no width.")
     narrow = [m for m in dict.fromkeys(widths) if m < law.n_features]
@@ -178,11 +177,11 @@ def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[Predict
         return {}
     root = np.sqrt(law.importance)
     values = np.linalg.eigvalsh(law.covariance() * np.outer(root, root))
-    left = {m: float(np.maximum(values[: n - m], 0.0).sum() / n) for m in widths}
-    return {
-        m: [PredictedLoss("best affine model, no ReLU", ATTAINED, loss, "principal components")]
-        for m, loss in left.items()
-    }
+    rows = {}
+    for m in widths:
+        loss = float(np.maximum(values[: n - m], 0.0).sum() / n)
+        rows[m] = [PredictedLoss("best affine model, no ReLU", ATTAINED, loss, "principal components")]
+    return rows
 
 
 def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[PredictedLoss]]:
@@ -265,14 +264,11 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
     for name, ds in runs.items():
         n = int(ds["n_features"])
         has_p = np.abs(ds["p"].values / p - 1.0) <= _NEAR
+        all_losses = mask_broken_phases(ds)["loss"].isel(end=-1)
         for k, ratio in enumerate(ratios):
             mine = has_p & (np.abs(ds["n_hidden"].values / (n * ratio) - 1.0) <= 5.0 * _NEAR)
-            if mine.any() and n > best[k][0]:
-                losses = (
-                    mask_broken_phases(ds)["loss"].isel(end=-1, model=np.flatnonzero(mine)).dropna("model")
-                )
-                if not losses.size:
-                    continue
+            losses = all_losses.isel(model=np.flatnonzero(mine)).dropna("model")
+            if losses.size and n > best[k][0]:
                 note = f"{n} features, mean of {losses.size} seeds, {name}"
                 best[k] = n, [PredictedLoss("trained models", MEASURED, float(losses.mean()), note)]
     return [rows for _, rows in best]
@@ -291,12 +287,11 @@ def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
     rows = [PredictedLoss("priority codes, free decoder", CODE, loss, note)]
     if not law.independent or has_equal_features(law):
         return rows
-    limits: tuple[tuple[str, Callable[[Features, int], Any], str], ...] = (
-        ("best split of the neurons, free decoder", splits.allocate, "many features on; normal interference"),
-        ("encodings of random directions, tied", splits.mean_field, "few features on; mean field"),
-    )
-    for what, solve, note in limits:
-        rows.append(PredictedLoss(what, LIMIT, float(solve(law, m).loss), note))
+    split, random = float(splits.allocate(law, m).loss), float(splits.mean_field(law, m).loss)
+    note = "many features on; normal interference"
+    rows.append(PredictedLoss("best split of the neurons, free decoder", LIMIT, split, note))
+    note = "few features on; mean field"
+    rows.append(PredictedLoss("encodings of random directions, tied", LIMIT, random, note))
     return rows
 
 
@@ -321,24 +316,23 @@ _POINTS = 5
 
 def _phenomenon_answer(name: str, settings: dict[str, Any]) -> Answer:
     """Return the answer of `predict` for the phenomenon `name`, at `settings` of its parameters."""
-    prediction = PREDICTIONS[validation.choice("law", name, tuple(PREDICTIONS))]
+    prediction = PREDICTIONS[choice("law", name, tuple(PREDICTIONS))]
     if "sparsity" in settings and any(parameter.name == "p" for parameter in prediction.parameters):
         if "p" in settings:
-            got = f"{validation.short_repr(settings['p'])} and {validation.short_repr(settings['sparsity'])}"
+            got = f"{short_repr(settings['p'])} and {short_repr(settings['sparsity'])}"
             raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
         settings = dict(settings)
-        settings["p"] = validation.from_sparsity("sparsity", settings.pop("sparsity"))
+        settings["p"] = from_sparsity("sparsity", settings.pop("sparsity"))
     columns = predict_phenomenon(name, **settings)
     data = xr.Dataset({key: ("point", np.asarray(values)) for key, values in columns.items()})
-    lines = [prediction.title]
+    lines, width = [prediction.title], max(map(len, columns))
     if data.sizes["point"] == 1:
-        width = max(map(len, columns))
         lines += [
             f"{key:{width}}  {_format_cell(v[0]):14} {prediction.sources.get(key, 'given')}"
             for key, v in columns.items()
         ]
     else:
-        width, n_points = max(map(len, columns)), min(data.sizes["point"], _POINTS)
+        n_points = min(data.sizes["point"], _POINTS)
         for key, values in columns.items():
             cells = "".join(f"{_format_cell(value):12}" for value in values[:n_points])
             lines.append(f"{key:{width}}  {cells}".rstrip())

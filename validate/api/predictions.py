@@ -79,12 +79,9 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
         if given_values is None:
             raise ValueError(f"`{parameter.name}` must be given ({parameter.help}); got nothing.")
         values = given_values if np.ndim(given_values) else [given_values]
-        whole = (
-            [arguments.integer(parameter.name, v, parameter.least, 10**15) for v in values]
-            if parameter.whole
-            else None
-        )
-        axes.append(arguments.vector(parameter.name, values) if whole is None else np.array(whole))
+        if parameter.whole:
+            whole = [arguments.integer(parameter.name, v, parameter.least, 10**15) for v in values]
+        axes.append(np.array(whole) if parameter.whole else arguments.vector(parameter.name, values))
     columns = {n: grid.ravel() for n, grid in zip(names, np.meshgrid(*axes, indexing="ij"), strict=True)}
     computed = prediction.compute(**columns)
     for name in prediction.sources:

@@ -7,21 +7,15 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from ...solvers import sae as solver
 from ...solvers.deadline import Deadline
 from ...solvers.loss.network.time_limit import OutOfTime
-from ...solvers.sae import (
-    Autoencoder,
-    AutoencoderObjective,
-    best_autoencoder,
-    descend,
-    measure,
-    measure_samples,
-)
 from ...solvers.sae.optimum import ABSORBED
 from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.validation import FloatArray, count_noun, number, short_repr
 from ..loading import model_of
+from ..loading.models import require_autoencoder
 from .answer import Answer, Certainty, certainty_with, law_in_words, sampled_or_exact
 from .entry import entry
 
@@ -94,11 +88,7 @@ def sae(
         patterns of exactly k features, or with values that have no transform: then all are means over 100,000
         samples, with four standard errors as errors.
     """
-    autoencoder = model_of(model)
-    if autoencoder.hidden == "identity" or autoencoder.output != "identity":
-        raise ValueError(
-            f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {autoencoder}."
-        )
+    autoencoder = require_autoencoder(model_of(model))
     measures = _exact_or_sampled(autoencoder, law, dictionary, target, prefixes, tol)
     latents, n = measures.f1.shape
     matched = measures.match >= 0
@@ -133,9 +123,8 @@ def sae(
     if l1 is not None or l0 is not None:
         if target is not None:
             raise ValueError(f"`target` must be None with `l1` or `l0`; got {short_repr(target)}.")
-        verdict = _verdict(
-            autoencoder, law, dictionary, l1 or 0.0, l0 or 0.0, number("seconds", seconds, 0.0)
-        )
+        seconds = number("seconds", seconds, 0.0)
+        verdict = _verdict(autoencoder, law, dictionary, l1 or 0.0, l0 or 0.0, seconds)
         size = f"{verdict['objective']:.6g}" + f" ± {verdict['objective_error']:.1g}" * verdict["is_sampled"]
         lines += (f"objective              {size}", f"{verdict['verdict']}. {verdict['advice']}")
     data = xr.Dataset(
@@ -144,11 +133,8 @@ def sae(
                 name: (("latent", "feature"), getattr(measures, name))
                 for name in ("f1", "precision", "recall", "fires", "cosines")
             },
-            "l0": ("latent", measures.l0),
-            "l1": ("latent", measures.l1),
-            "dead": ("latent", measures.dead),
-            "match": ("feature", measures.match),
-            "p": ("feature", measures.p),
+            **{name: ("latent", getattr(measures, name)) for name in ("l0", "l1", "dead")},
+            **{name: ("feature", getattr(measures, name)) for name in ("match", "p")},
             "mse": measures.mse,
         }
     )
@@ -169,18 +155,20 @@ def _verdict(
     """
     phi = np.eye(autoencoder.n_features) if dictionary is None else dictionary
     budget = seconds / 2
-    objective = AutoencoderObjective(
+    objective = solver.AutoencoderObjective(
         law, phi, l1=l1, l0=l0, tol=_TOL, seconds=max(budget / _CALLS, _SHORT), samples=_SAMPLES
     )
     method = objective(autoencoder).method
     bias, deadline = bool(np.any(autoencoder.b)), Deadline(budget)
-    descended, _ = descend(objective, autoencoder, decoder_bias=bias, seconds=deadline)
+    descended, _ = solver.descend(objective, autoencoder, decoder_bias=bias, seconds=deadline)
     is_over = deadline.is_over()
-    search = best_autoencoder(
+    search = solver.best_autoencoder(
         objective, autoencoder.n_hidden, hidden=autoencoder.hidden, decoder_bias=bias, starts=_STARTS,
         seconds=budget, progress=False,
     )  # fmt: skip
-    fresh = AutoencoderObjective(law, phi, l1=l1, l0=l0, tol=_TOL, method=method, samples=_FRESH, rng=1)
+    fresh = solver.AutoencoderObjective(
+        law, phi, l1=l1, l0=l0, tol=_TOL, method=method, samples=_FRESH, rng=1
+    )
     now, low, best = (fresh(sae, gradient=False) for sae in (autoencoder, descended, search.sae))
     is_sampled = method == "samples"
     nothing = float(np.sum(np.asarray(phi) ** 2 @ objective.law.second_moment))
@@ -211,7 +199,7 @@ def _verdict(
 
 def _exact_or_sampled(
     autoencoder: Model, law: Any, dictionary: Any, target: Any, prefixes: Any, tol: float
-) -> Autoencoder:
+) -> solver.Autoencoder:
     """Return error, L0, F1 and firing of an autoencoder: exact, or means over samples if the law needs it.
 
     Samples are taken also where exact sums need more than a minute. `dictionary` has the features' directions
@@ -221,7 +209,7 @@ def _exact_or_sampled(
     """
     number("tol", tol, 0.0, 1.0, brackets="()")
     try:
-        return measure(
+        return solver.measure(
             autoencoder, law, dictionary, target=target, prefixes=prefixes, tol=tol, time_limit=_SECONDS
         )
     except OutOfTime:
@@ -229,7 +217,7 @@ def _exact_or_sampled(
     except ValueError:
         if not isinstance(law, Features) or law.has_exact_sums:
             raise
-    return measure_samples(autoencoder, law, dictionary, target=target, prefixes=prefixes)
+    return solver.measure_samples(autoencoder, law, dictionary, target=target, prefixes=prefixes)
 
 
 def _f1_lines(best: FloatArray, matched: Any, latents: int) -> list[str]:
@@ -254,7 +242,7 @@ def _f1_lines(best: FloatArray, matched: Any, latents: int) -> list[str]:
     return [f"F1                     {of_all}", f"F1 of matched latents  {of_some}"]
 
 
-def _absorption_lines(measures: Autoencoder) -> list[str]:
+def _absorption_lines(measures: solver.Autoencoder) -> list[str]:
     """Return the line on the largest absorption of pairs of features on together more often than by chance.
 
     Absorption is by how much less a feature's latent is on where another feature is. The list is empty if it

@@ -11,8 +11,7 @@ import xarray as xr
 
 from ...solvers.deadline import work_seconds
 from ...solvers.progress import status, time_left
-from ...theory import validation
-from ...theory.validation import count_noun
+from ...theory.validation import choice, count_noun, short_repr
 from ..runner.sweep import run
 from ..runner.sweep.points import check_grid
 from .answer import Answer, Certainty
@@ -84,7 +83,7 @@ def _call_at_points(
     `settings` are further arguments of the function; `tell` is called with a line of text after each point.
     """
     if not callable(function):
-        raise ValueError(f"`function` must be a function or a name; got {validation.short_repr(function)}.")
+        raise ValueError(f"`function` must be a function or a name; got {short_repr(function)}.")
     check_grid(grid)
     names = list(grid)
     shape = [len(grid[name]) for name in names]
@@ -95,14 +94,12 @@ def _call_at_points(
         rows.append(_numbers(outcome))
         left = time_left(work_seconds() - begin, k + 1, math.prod(shape))
         tell(f"{k + 1} of {math.prod(shape)} points{left}")
-    keys = [
-        key for key in rows[0] if all(key in row and row[key].shape == rows[0][key].shape for row in rows)
-    ]
     arrays = {}
-    for key in keys:
-        stack = np.array([row[key] for row in rows])
-        inner = [f"{key}_{axis}" for axis in range(stack.ndim - 1)]
-        arrays[key] = ([*names, *inner], stack.reshape(*shape, *stack.shape[1:]))
+    for key, first in rows[0].items():
+        if all(key in row and row[key].shape == first.shape for row in rows):
+            stack = np.array([row[key] for row in rows])
+            inner = [f"{key}_{axis}" for axis in range(first.ndim)]
+            arrays[key] = ([*names, *inner], stack.reshape(*shape, *first.shape))
     labels = {
         name: values if all(np.ndim(value) == 0 for value in values) else [str(value) for value in values]
         for name, values in grid.items()
@@ -126,7 +123,7 @@ def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
     if all(parameter.kind is parameter.POSITIONAL_ONLY for parameter in known.values()):
         return len(known) == len(names)
     for name in names:
-        validation.choice("grid", name, tuple(known))
+        choice("grid", name, tuple(known))
     return False
 
 

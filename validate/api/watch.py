@@ -6,9 +6,8 @@ from typing import Any
 import xarray as xr
 
 from ...solvers.minimise import lower_bound
-from ...theory import validation
 from ...theory.features import Features
-from ...theory.validation import count_noun
+from ...theory.validation import count_noun, generator, integer, number
 from ..audit.networks import seconds_of
 from ..audit.search import KnownModels
 from ..audit.training_log import Schedule, TrainingLog
@@ -84,8 +83,8 @@ def watch(
         callback for Lightning.
     """
     law = require_features(law)
-    n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
-    share = validation.number("share", share, 0.0, 1.0, brackets="(]")
+    n, m = law.n_features, integer("n_hidden", n_hidden, 1)
+    share = number("share", share, 0.0, 1.0, brackets="(]")
     return TrainingLog(
         law=law,
         n_hidden=m,
@@ -93,8 +92,8 @@ def watch(
         known=None if best is None else _given_known_model(best, law, n, m),
         seconds=seconds_of(seconds),
         schedule=Schedule(share),
-        instance=None if instance is None else validation.integer("instance", instance, 0),
-        rng=validation.generator("rng", rng),
+        instance=None if instance is None else integer("instance", instance, 0),
+        rng=generator("rng", rng),
         progress=progress,
     )
 
@@ -113,7 +112,7 @@ def _given_known_model(best: Any, law: Features, n: int, m: int) -> KnownModels:
         return KnownModels(
             law, lower, best=best.loss, name="an answer of `best`", searched=best.starts, hits=best.hits
         )
-    loss = validation.number("best", best, 0.0)
+    loss = number("best", best, 0.0)
     if loss < lower * (1.0 - _ROUNDING):
         raise ValueError(f"`best` must be at least the proved lower bound, {lower:.6g}; got {loss:.6g}.")
     return KnownModels(law, lower, best=loss, name="the loss that was given")

@@ -6,15 +6,9 @@ from ...theory.lazy import lazy_submodules
 from ..loading import LAYOUTS, Layout, Weights, recognise, state_of
 
 if TYPE_CHECKING:
-    from .models import Audit as Audit
-    from .models import audit as audit
-    from .models import read as read
-    from .networks import NetworkAudit as NetworkAudit
-    from .networks import audit_network as audit_network
-    from .networks import naive_loss as naive_loss
-    from .results import COLUMNS as COLUMNS
-    from .results import VERDICTS as VERDICTS
-    from .results import ModelAudit as ModelAudit
+    from .models import Audit, audit, read
+    from .networks import NetworkAudit, audit_network, naive_loss
+    from .results import COLUMNS, VERDICTS, ModelAudit
 
 __all__ = [
     "COLUMNS",

@@ -10,8 +10,6 @@ from ...theory.validation import count_noun
 from .results import ModelAudit
 from .search import HITS
 
-__all__ = ["advice", "chance_of_better", "in_words"]
-
 # Features of a single group up to which they are listed, and dropped ones: so many are read at a glance.
 _LISTED = 9
 _DROPPED = 3
@@ -85,11 +83,9 @@ def advice(model: ModelAudit) -> str:
         fall = ""
         if model.reset_loss < model.loss:
             fall = f"; descent then goes down by {_percent(1.0 - model.reset_loss / model.loss)}"
-        why = (
-            "so that no gradient reaches it"
-            if silent[0] in model.dead
-            else "and its bias is at the kink, where PyTorch's gradient is 0"
-        )
+        why = "so that no gradient reaches it"
+        if silent[0] not in model.dead:
+            why = "and its bias is at the kink, where PyTorch's gradient is 0"
         return (
             f"Output {silent[0]} is dead: it answers to no input, {why}. Set its bias to the mean of its "
             f"feature, or start again{fall} {basis}."

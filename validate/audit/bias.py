@@ -82,9 +82,8 @@ def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) ->
     low, high = -reach - np.maximum(M.diagonal(), 0.0) * law.scale, reach + np.abs(law.mean)
     grid = np.linspace(low, high, _GRID_POINTS)
     grid_losses = []
-    for b in (
-        grid[k] for k in np.argsort(np.abs(np.arange(_GRID_POINTS) - _GRID_POINTS // 2), kind="stable")
-    ):
+    from_middle = np.argsort(np.abs(np.arange(_GRID_POINTS) - _GRID_POINTS // 2), kind="stable")
+    for b in grid[from_middle]:
         grid_losses.append((b, losses(b, _GRID_TOL)))
         if deadline.is_over():
             order = np.argmin([loss for _, loss in grid_losses], axis=0)

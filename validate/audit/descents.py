@@ -1,6 +1,5 @@
 """Descents on the exact loss from a model's weights: their ends, dead outputs, the gradient."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,20 +17,13 @@ KICKS = 3
 KICK = 0.01
 
 
-@dataclass(frozen=True)
-class DescentEnds:
-    """The ends of descents from a model."""
-
-    end: Minimum
-    """Of descent itself, from a place that it does not leave also after small kicks."""
-    reset: Minimum | None
-    """Of descent with the means as biases of dead outputs; None if no output is dead."""
-
-
 def descents(
     model: Weights, law: Features, steps: int, loss: float, rng: np.random.Generator, deadline: Deadline
-) -> DescentEnds:
-    """Return the ends of descents from a model's weights: minima, or points after `steps` or at the deadline.
+) -> tuple[Minimum, Minimum | None]:
+    """Return (end, end with dead outputs reset) of descents from a model's weights.
+
+    They are minima, or points after `steps` or at the deadline; the second is that of descent with the means
+    as biases of dead outputs, and None if no output is dead.
 
     `loss` is the model's. If descent does not lower it, more descents start from slightly perturbed weights:
     the model may be at a saddle, where the gradient is 0. (The Hessian does not tell: it misleads at a kink
@@ -57,7 +49,7 @@ def descents(
     reset = None
     if dead_outputs(end.W_out, end.W_in, end.b, law).size and not deadline.is_over():
         reset = end_of(end.W_out, end.W_in, end.b, reset=True)
-    return DescentEnds(end, reset)
+    return end, reset
 
 
 def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Features) -> IntArray:

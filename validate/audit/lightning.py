@@ -5,8 +5,6 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["lightning_callback"]
-
 
 def lightning_callback(log: Any, name: str = "") -> Any:
     """Return a callback that calls a `TrainingLog` after each batch and at the end of training.

@@ -17,7 +17,7 @@ from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
 from ...theory.results import result
-from ...theory.validation import FloatArray
+from ...theory.validation import FloatArray, short_repr
 from ..loading import Weights, load, state_of
 from ..loading.live import is_live
 from ..reference import files
@@ -117,11 +117,8 @@ def _measured_fields(k: int, model: Weights, law: Features, exact: Loss) -> dict
         "instance": k,
         "n_features": n,
         "n_hidden": m,
-        "W_out": model.W_out,
-        "W_in": model.W_in,
-        "b": model.b,
+        **{name: getattr(model, name) for name in ("W_out", "W_in", "b", "tied")},
         "bias_assumed": not model.b_saved,
-        "tied": model.tied,
         "loss": exact.loss,
         "loss_error": exact.error_estimate,
         "method": exact.method,
@@ -152,16 +149,14 @@ def _descent_fields(
     if has_descent or n <= _GRADIENT_FEATURES:
         fields["gradient_norm"] = gradient_norm(Objective(n, m, known.law, model.tied), model, deadline)
     known.add(loss, "instance", model, k=k)
-    if not has_descent:
-        return fields
-    if deadline.is_over():
-        return fields | {"hit_time_limit": True}
-    ends = descents(model, known.law, steps, loss, rng, deadline)
-    fields |= {"end_loss": ends.end.loss, "hit_time_limit": deadline.is_over()}
-    known.add(ends.end.loss, "descent", Weights(ends.end.W_out, ends.end.W_in, ends.end.b), k=k)
-    if ends.reset is not None:
-        fields["reset_loss"], name = ends.reset.loss, "descent with the biases of dead outputs reset"
-        known.add(ends.reset.loss, name, Weights(ends.reset.W_out, ends.reset.W_in, ends.reset.b), k=k)
+    if not has_descent or deadline.is_over():
+        return fields | {"hit_time_limit": has_descent}
+    end, reset = descents(model, known.law, steps, loss, rng, deadline)
+    fields |= {"end_loss": end.loss, "hit_time_limit": deadline.is_over()}
+    known.add(end.loss, "descent", Weights(end.W_out, end.W_in, end.b), k=k)
+    if reset is not None:
+        fields["reset_loss"], name = reset.loss, "descent with the biases of dead outputs reset"
+        known.add(reset.loss, name, Weights(reset.W_out, reset.W_in, reset.b), k=k)
     return fields
 
 
@@ -178,9 +173,8 @@ def _verdict(model: ModelAudit, known: KnownModels) -> str:
             return "saddle"
         small = model.end_loss > (1.0 - SMALL_FALL) * model.loss and not model.hit_time_limit
         return "stuck" if small and model.end_loss > known.best * (1.0 + SAME) + rounding else "unfinished"
-    if model.loss <= model.lower_bound + rounding + SAME * model.zero_loss * (
-        model.n_hidden >= model.n_features
-    ):
+    slack = SAME * model.zero_loss * (model.n_hidden >= model.n_features)
+    if model.loss <= model.lower_bound + rounding + slack:
         return "proved best"
     if model.hit_time_limit:
         return "not tried"
@@ -214,22 +208,17 @@ def _compare_with_known(fields: dict[str, Any], known: KnownModels) -> ModelAudi
     the bounds and the search.
     """
     assert known.model is not None
+    same = ("searched", "hits", "unseen", "seconds", "rug", "limit", "limit_name")
     model = ModelAudit(
         **fields,
+        **{name: getattr(known, name) for name in same},
         best_known=known.best,
         best_name=_best_name(known, fields["instance"]),
         best_W_out=known.model.W_out,
         best_W_in=known.model.W_in,
         best_b=known.model.b,
-        searched=known.searched,
         planned=max(known.planned, known.searched),
-        hits=known.hits,
-        unseen=known.unseen,
-        seconds=known.seconds,
         lower_bound=known.lower,
-        rug=known.rug,
-        limit=known.limit,
-        limit_name=known.limit_name,
         verdict="not tried",
     )
     return replace(model, verdict=_verdict(model, known))
@@ -349,11 +338,17 @@ def audit(
     seconds = seconds_of(seconds)
     generator = validation.generator("rng", rng)
     name, weights = read(model, layout, keys)
-    models = {k: _check_models(k, weights[k]) for k in _chosen_instances(instances, len(weights))}
+    count = len(weights)
+    laws = list(law) if validation.is_list(law) else [law] * count
+    models = {k: _check_models(k, weights[k]) for k in _chosen_instances(instances, count)}
+    if len(laws) != count:
+        raise ValueError(f"`law` must be one law, or one for each of {count} instances; got {len(laws)}.")
     measured = {}
-    for (n, m, group_law, tied), models_of_size in _group_by_size(
-        models, _law_of_each(law, len(weights))
-    ).items():
+    groups: dict[tuple[int, int, Features, bool], list[tuple[int, Weights]]] = {}
+    for k, part in models.items():
+        n, m = part.W_out.shape
+        groups.setdefault((n, m, as_features(laws[k], n), part.tied), []).append((k, part))
+    for (n, m, group_law, tied), models_of_size in groups.items():
         known = known_limits(n, m, group_law, tied)  # bounds are not part of the seconds
         known.deadline = Deadline(seconds)
         group, losses = with_losses(models_of_size, group_law, known.deadline)
@@ -373,29 +368,5 @@ def _chosen_instances(instances: Any, count: int) -> Sequence[int]:
     if instances is None:
         return range(count)
     if not isinstance(instances, Sequence | np.ndarray | range):
-        raise ValueError(
-            f"`instances` must be a list of whole numbers; got {validation.short_repr(instances)}."
-        )
+        raise ValueError(f"`instances` must be a list of whole numbers; got {short_repr(instances)}.")
     return [validation.integer("instances", k, 0, count - 1) for k in instances]
-
-
-def _law_of_each(law: Any, count: int) -> list[Any]:
-    """Return the laws of `count` instances from one law, or from a sequence with a law for each."""
-    laws = list(law) if validation.is_list(law) else [law] * count
-    if len(laws) != count:
-        raise ValueError(f"`law` must be one law, or one for each of {count} instances; got {len(laws)}.")
-    return laws
-
-
-def _group_by_size(
-    models: Mapping[int, Weights], laws: Sequence[Any]
-) -> dict[tuple[int, int, Features, bool], list[tuple[int, Weights]]]:
-    """Return (instance, model) pairs grouped by (n_features, n_hidden, law, whether tied).
-
-    `models` maps the number of an instance to its model, and `laws` has the law of each instance.
-    """
-    groups: dict[Any, list[tuple[int, Weights]]] = {}
-    for k, model in models.items():
-        n, m = model.W_out.shape
-        groups.setdefault((n, m, as_features(laws[k], n), model.tied), []).append((k, model))
-    return groups

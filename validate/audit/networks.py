@@ -9,27 +9,18 @@ import numpy as np
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss.exact import model_loss
-from ...solvers.loss.network.assemble import (
-    RESIDUAL,
-    TARGETS,
-    importance_of,
-    parse_target,
-    without_residual_path,
-)
+from ...solvers.loss.network import assemble
 from ...solvers.loss.network.neuron_means import NeuronContext
 from ...solvers.loss.network.relu_output import covers
 from ...solvers.loss.network.time_limit import OutOfTime
 from ...solvers.loss.problem import Accuracy, Law
 from ...solvers.loss.result import SAMPLES, Loss
-from ...theory import validation
 from ...theory.annotations import as_annotated
 from ...theory.computation import loss_lower_bound
 from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.results import frozen, result
-from ...theory.validation import FloatArray
-
-__all__ = ["GROUP_SECONDS", "NetworkAudit", "audit_network", "audit_networks", "naive_loss", "sampled_loss"]
+from ...theory.validation import FloatArray, integer, number, short_repr
 
 # Samples in a block; blocks at least, unless the seconds are over, and at most, until an error is small.
 _BLOCK, _LEAST, _BLOCKS, _SMALL = 10_000, 40, 400, 1e-3
@@ -53,7 +44,7 @@ def seconds_of(seconds: Any) -> float:
     """Return a validated budget of seconds, a float of at least 0, or inf."""
     if isinstance(seconds, float) and isinf(seconds) and seconds > 0.0:
         return seconds
-    return validation.number("seconds", seconds, 0.0)
+    return number("seconds", seconds, 0.0)
 
 
 def _format_seconds(seconds: float) -> str:
@@ -131,11 +122,8 @@ class NetworkAudit:
         if self.closer:
             return f"Check the target: its outputs are closer to {self.closer!r} {basis}."
         if self.beats_naive is None:
-            why = (
-                "no naive solution is known"
-                if np.isnan(self.naive)
-                else "it is as good as the naive solution"
-            )
+            is_known = not np.isnan(self.naive)
+            why = "it is as good as the naive solution" if is_known else "no naive solution is known"
             return f"Not decided: {why} {basis}."
         unit, of_what = (self.naive, "") if self.naive else (self.zero_loss, " of the loss of the means")
         gap = f"{100.0 * abs(self.loss - self.naive) / unit:.3g} %{of_what}"
@@ -152,14 +140,12 @@ class NetworkAudit:
 
         If outputs are closer to another target, or the budget left something out, they say so.
         """
-        sentences = [self._beside_naive]
+        bound = closer = ""
         if self.lower_bound > 0.0:
-            sentences.append(f"No network with as many neurons is below {self.lower_bound:.6g}.")
+            bound = f"No network with as many neurons is below {self.lower_bound:.6g}."
         if self.closer:
-            sentences.append(
-                f"Its outputs are closer to the target {self.closer!r}: was it trained for that?"
-            )
-        return " ".join([*sentences, *[self.left_out] * bool(self.left_out)])
+            closer = f"Its outputs are closer to the target {self.closer!r}: was it trained for that?"
+        return " ".join(filter(None, (self._beside_naive, bound, closer, self.left_out)))
 
     @property
     def _beside_naive(self) -> str:
@@ -173,12 +159,11 @@ class NetworkAudit:
             f"the naive solution, which computes {self.naive_features} of {self.model.n_features} features "
             f"with as many neurons and answers the others by their means, {self.naive:.6g}"
         )
-        gap = abs(self.loss - self.naive) / self.naive if self.naive else np.inf
         if self.beats_naive is None:
             return f"{loss}, as {naive}."
         side = "below" if self.beats_naive else "above"
-        by = f"{100.0 * gap:.3g} % {side} " if np.isfinite(gap) else f"{side} "
-        return f"{loss}, {by}{naive}."
+        by = f"{100.0 * (abs(self.loss - self.naive) / self.naive):.3g} % " if self.naive else ""
+        return f"{loss}, {by}{side} {naive}."
 
 
 def naive_loss(
@@ -210,12 +195,12 @@ def naive_loss(
     (0.008020833333333333, 2)
     """
     if not isinstance(law, Features):
-        raise ValueError(f"`law` must be Features; got {validation.short_repr(law)}.")
-    n_hidden = validation.integer("n_hidden", n_hidden, 1)
+        raise ValueError(f"`law` must be Features; got {short_repr(law)}.")
+    n_hidden = integer("n_hidden", n_hidden, 1)
     if not law.independent:
         raise ValueError("`law` must be of independent features; got groups or `exactly`.")
-    outputs = law.n_features if n_outputs is None else validation.integer("n_outputs", n_outputs, 1)
-    A, name, B = parse_target(target, outputs, law.n_features)
+    outputs = law.n_features if n_outputs is None else integer("n_outputs", n_outputs, 1)
+    A, name, B = assemble.parse_target(target, outputs, law.n_features)
     context, mean = NeuronContext.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
     importance = law.importance if outputs == law.n_features else np.full(outputs, law.importance[0])
     A, B = (np.zeros(A.shape) if matrix is None else matrix * law.scale for matrix in (A, B))
@@ -284,18 +269,18 @@ def audit_network(
     >>> round(audited.loss, 9), round(audited.naive, 9), audited.beats_naive
     (0.008333333, 0.008020833, False)
     """
-    tol, seconds = validation.number("tol", tol, 0.0, 1.0, brackets="()"), seconds_of(seconds)
+    tol, seconds = number("tol", tol, 0.0, 1.0, brackets="()"), seconds_of(seconds)
     deadline = Deadline(seconds)
     features = as_features(law, model.n_features)
-    A, name, B = parse_target(target, model.n_outputs, model.n_features)
+    A, name, B = assemble.parse_target(target, model.n_outputs, model.n_features)
     closer = _closer_target(model, features, target)
-    with_residual, (model, B) = model, without_residual_path(model, B)
+    with_residual, (model, B) = model, assemble.without_residual_path(model, B)
     goal = (A, name) if B is None else (A, name, B)
     zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
     nothing = model_loss(zero, features, Accuracy(), True, target=goal)
     assert nothing.gradient is not None
     means = -0.5 * model.n_outputs * nothing.gradient["b"]  # importance times the targets' means
-    importance = importance_of(Law(features), model.n_outputs)
+    importance = assemble.importance_of(Law(features), model.n_outputs)
     of_mean = np.divide(means**2, importance, out=np.zeros_like(means), where=importance > 0.0)
     naive, naive_features = np.nan, 0
     if features.independent:
@@ -330,11 +315,9 @@ def audit_networks(
     `laws` has one for each network. `target` is what outputs are to be, a name such as "relu" or arrays as
     for `audit_network`.
     """
-    keys = [
-        (model.W_in.shape, as_features(law, model.n_features))
-        for model, law in zip(models, laws, strict=True)
-    ]
-    for model, law, key in zip(models, laws, keys, strict=True):
+    pairs = list(zip(models, laws, strict=True))
+    keys = [(model.W_in.shape, as_features(law, model.n_features)) for model, law in pairs]
+    for (model, law), key in zip(pairs, keys, strict=True):
         yield audit_network(model, law, target, seconds=seconds / keys.count(key))
 
 
@@ -410,8 +393,8 @@ def _closer_target(model: Model, law: Features, target: Any) -> str:
         return ""
     x = law.sample(_LOOK, np.random.default_rng(0))
     y, squares = model(x), {}
-    for name in (*TARGETS, RESIDUAL):
-        wanted = _target_matrix(x, *parse_target(name, model.n_outputs, model.n_features))
+    for name in (*assemble.TARGETS, assemble.RESIDUAL):
+        wanted = _target_matrix(x, *assemble.parse_target(name, model.n_outputs, model.n_features))
         squares[name] = (wanted - y) ** 2 @ law.importance / model.n_outputs
     best = min(squares, key=lambda name: float(squares[name].mean()))
     excess = squares[target] - squares[best]
@@ -476,7 +459,7 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
     f, B); with A None they are f(x).
     """
     rng = np.random.default_rng(0)
-    importance = importance_of(Law(law), model.n_outputs)
+    importance = assemble.importance_of(Law(law), model.n_outputs)
 
     def errors(x: FloatArray) -> FloatArray:
         """Return the squared errors of the outputs for inputs x."""
@@ -490,10 +473,8 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
         none_on = float(np.prod(1.0 - law.p)) if law.independent else 0.0
         share, least = 1.0 - none_on, 1
         at_zero = errors(np.zeros((1, law.n_features)))[0]
-        base, off = (
-            none_on * np.r_[at_zero, importance @ at_zero / model.n_outputs],
-            np.zeros(at_zero.size + 1),
-        )
+        base = none_on * np.r_[at_zero, importance @ at_zero / model.n_outputs]
+        off = np.zeros(base.size)
     sums, count, mean, spread = np.zeros((2, model.n_outputs + 1)), 0, base, off
     block = max(min(_BLOCK, _NUMBERS // max(law.n_features, model.n_outputs)), 16)
     for done in range(_BLOCKS if share > 0.0 else 0):
@@ -518,5 +499,7 @@ def sampled_loss(model: Model, law: Features, target: Any = None, *, seconds: fl
     the error is small. Each call takes the same samples. `target` is what the outputs are to be, a name such
     as "relu" or arrays, as for `solvers.loss.evaluator`; None is the features.
     """
-    goal = (None, "identity") if target is None else parse_target(target, model.n_outputs, model.n_features)
+    goal: tuple[Any, ...] = None, "identity"
+    if target is not None:
+        goal = assemble.parse_target(target, model.n_outputs, model.n_features)
     return _sampled_loss(model, law, goal, Deadline(seconds))

@@ -134,16 +134,15 @@ def figures_of(model: ModelAudit) -> list[Figure]:
     neurons.
     """
     data = data_of(model)
-    encodings = (
-        ("Encodings", "A line from the origin for each feature; its decoder, unless it is the same, a ring.")
-        if model.n_hidden == 2
-        else ("Dimensionalities", "The share of a hidden dimension that each feature has.")
-    )
+    weights = "Dimensionalities", "The share of a hidden dimension that each feature has."
+    if model.n_hidden == 2:
+        caption = "A line from the origin for each feature; its decoder, unless it is the same, a ring."
+        weights = "Encodings", caption
     panels = [
         (plot_by_feature, "Loss by feature", "Their mean is the loss; the lower bound is one of the mean."),
         (plot_losses, "Loss", "What is known of this law and size; bounds of 0 are left out."),
         (plot_gram, "Interference", "Decoder times encoder; row i makes output i."),
-        (plot_weights, *encodings),
+        (plot_weights, *weights),
     ]
     return [
         Figure(draw.__name__.removeprefix("plot_"), title, caption, data, draw, size=(4.4, 3.4))
@@ -162,12 +161,16 @@ def _describe_law(model: ModelAudit) -> str:
     return ", ".join(phrases)
 
 
+def _number_or(number: float, words: str, digits: str = ".6g") -> str:
+    """Return a number as text in the format `digits`, or `words` for nan."""
+    return words if np.isnan(number) else f"{number:{digits}}"
+
+
 def _render_model(model: ModelAudit) -> str:
     """Return the HTML of one audited model: sentence, table of numbers, figures."""
-    slope = model.gradient_norm
     search = f"{model.evidence}; {model.seconds:.1f} s"
     saved = f"{model.represented}: at least half of their loss is saved"
-    reset = "no output is dead" if np.isnan(model.reset_loss) else f"{model.reset_loss:.6g}"
+    limit = _number_or(model.limit, "none is known")
     numbers = [
         ("features, hidden neurons", f"{model.n_features}, {model.n_hidden}{', tied' if model.tied else ''}"),
         ("law", _describe_law(model)),
@@ -175,25 +178,17 @@ def _render_model(model: ModelAudit) -> str:
         ("best known of this size", f"{model.best_known:.6g}: {model.best_name}"),
         ("search at this size", search if model.searched else model.evidence),
         ("proved lower bound", f"{model.lower_bound:.6g}"),
-        (
-            "macroscopic loss of the rug",
-            "not for such features" if np.isnan(model.rug) else f"{model.rug:.6g}",
-        ),
-        (
-            "in a limit",
-            "none is known" if np.isnan(model.limit) else f"{model.limit:.6g}: {model.limit_name}",
-        ),
+        ("macroscopic loss of the rug", _number_or(model.rug, "not for such features")),
+        ("in a limit", f"{limit}: {model.limit_name}" if model.limit_name else limit),
         ("loss of the zero model", f"{model.zero_loss:.6g}"),
-        ("end of descent from here", "not tried" if np.isnan(model.end_loss) else f"{model.end_loss:.6g}"),
-        ("end of descent with dead outputs reset", reset),
-        ("gradient, over the zero model's loss", "not tried" if np.isnan(slope) else f"{slope:.2g}"),
+        ("end of descent from here", _number_or(model.end_loss, "not tried")),
+        ("end of descent with dead outputs reset", _number_or(model.reset_loss, "no output is dead")),
+        ("gradient, over the zero model's loss", _number_or(model.gradient_norm, "not tried", ".2g")),
         ("features represented", saved),
     ]
     structure = f"\n\nStructure: {in_words(model.structure)}." if model.structure else ""
-    drawn = [
-        page.render_figure(figure, f"{figure.name}-{model.instance}", svg(figure))
-        for figure in figures_of(model)
-    ]
+    figures = figures_of(model)
+    drawn = [page.render_figure(figure, f"{figure.name}-{model.instance}", svg(figure)) for figure in figures]
     parts = [
         page.paragraphs(advice(model)),
         page.paragraphs(model.sentence + structure),

@@ -126,11 +126,9 @@ class ModelAudit:
         none = self.best_known <= SAME * self.zero_loss  # 0, or rounding of it: no unit
         relative_excess = (loss - self.best_known) / (self.zero_loss if none else self.best_known)
         rounding = self.loss_error / max(self.best_known, self.zero_loss * SAME)
-        return (
-            f"{_percent(relative_excess)}{' of the zero model' if none else ''}"
-            if relative_excess > SAME + rounding
-            else ""
-        )
+        if not relative_excess > SAME + rounding:
+            return ""
+        return f"{_percent(relative_excess)}{' of the zero model' if none else ''}"
 
     @cached_property
     def learning_coefficient(self) -> LearningCoefficient | None:
@@ -181,14 +179,10 @@ class ModelAudit:
         """Sentences on the verdict, the distance to the best known loss, the evidence, and the advice."""
         fall = _percent(1.0 - self.end_loss / self.loss if self.loss > 0.0 else 0.0)
         left = self.excess(self.end_loss) if self.end_loss < np.inf else ""
-        end = f"Descent goes on to {self.end_loss:.6g}, lower by {fall}"
-        end += (
-            ", where its seconds were over."
-            if self.hit_time_limit
-            else f", which is still {left} above the best known."
-            if left
-            else "."
-        )
+        rest = f", which is still {left} above the best known" if left else ""
+        if self.hit_time_limit:
+            rest = ", where its seconds were over"
+        end = f"Descent goes on to {self.end_loss:.6g}, lower by {fall}{rest}."
         known = {
             "proved best": "The best model there can be: it attains a proved lower bound.",
             "best of a search": "The best of a search: no start ended lower.",

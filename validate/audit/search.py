@@ -146,16 +146,10 @@ def search_size(
         known.planned += starts
         return
     start_seconds = work_seconds()
-
-    def report(done: int, count: int, least: float) -> None:
-        """Report that `done` of `count` descents are done, their least loss, and the time left."""
-        taken, most = work_seconds() - start_seconds, known.deadline.seconds_left()
-        remaining = time_left(taken, done, count, most)
-        progress(f"search at this size: {done} of {count} descents, least loss {least:.6g}{remaining}")
-
     audited = models[:_AUDITED_STARTS] if n > _FEW_FEATURES else []
     settings: Any = {"tied": tied, "starts": starts, "hits": hits, "rng": rng}
-    settings |= {"first": [(model.W_out, model.W_in, model.b) for model in audited], "progress": report}
+    settings["first"] = [(model.W_out, model.W_in, model.b) for model in audited]
+    settings["progress"] = report_descents(progress, known.deadline, "search at this size: ")
     minimum = minimise(n, m, known.law, **settings, seconds=known.deadline.part(SEARCH_SHARE))
     known.seconds, known.unseen = work_seconds() - start_seconds, minimum.unseen
     known.planned = known.searched + minimum.planned - len(audited)
@@ -163,6 +157,24 @@ def search_size(
     name = f"a search of {count_noun(random_starts, 'start')}, of which {minimum.hits} ended there"
     solution = Weights(minimum.W_out, minimum.W_in, minimum.b)
     known.add(minimum.loss, name, solution, random_starts, minimum.hits)
+
+
+def report_descents(
+    tell: Callable[[str], None], deadline: Deadline, title: str = ""
+) -> Callable[[int, int, float], None]:
+    """Return a function of (done, planned, least loss) that reports on the descents of a search that begins.
+
+    It calls `tell` with a line of text, which begins with the `title` and has the time left, at most that
+    until the `deadline`.
+    """
+    begin = work_seconds()
+
+    def report(done: int, planned: int, least: float) -> None:
+        """Report how many of the planned descents are done, their least loss so far, and the time left."""
+        left = time_left(work_seconds() - begin, done, planned, deadline.seconds_left())
+        tell(f"{title}{done} of {planned} descents, least loss {least:.6g}{left}")
+
+    return report
 
 
 def _add_most_important(n: int, m: int, known: KnownModels) -> None:

@@ -23,8 +23,6 @@ from .networks import STILL
 from .results import REPRESENTED, SAME
 from .search import SEARCH_SHARE, KnownModels, search_size
 
-__all__ = ["Schedule", "TrainingLog", "TrainingRecord"]
-
 # Seconds for the loss of a record that is computed whatever it takes, as in an audit.
 _RECORD_SECONDS = 20.0
 # Seconds that an exact loss may take although the share has fewer left (`solvers.loss.budget`).
@@ -144,9 +142,8 @@ class TrainingLog:
         if self.records and self.records[-1].step == record.step:
             self.records.pop()
         self.records.append(record)
-        record.advice = " ".join(
-            filter(None, (_advice_if_frozen(self.records), _advice_if_other_loss(self.records, self.law)))
-        )
+        faults = _advice_if_frozen(self.records), _advice_if_other_loss(self.records, self.law)
+        record.advice = " ".join(filter(None, faults))
         self.schedule.add(record.step, work_seconds() - start, force)
         return record
 
@@ -300,11 +297,12 @@ def _advice_if_frozen(records: Sequence[TrainingRecord]) -> str:
     `records` are those of the training so far.
     """
     last = records[-1]
-    same = list(
-        itertools.takewhile(
-            lambda record: abs(record["loss"] - last["loss"]) <= SAME * last["loss"], reversed(records)
-        )
-    )
+
+    def is_same(record: TrainingRecord) -> bool:
+        """Return whether a record has the last loss, but for rounding."""
+        return abs(record["loss"] - last["loss"]) <= SAME * last["loss"]
+
+    same = list(itertools.takewhile(is_same, reversed(records)))
     if len(same) < _LEAST_RECORDS or not last["gradient_norm"] > STILL:
         return ""
     return (

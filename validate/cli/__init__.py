@@ -46,10 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         if sys.stdout is None:
             raise OSError("standard output is closed")
-        for stream in (sys.stdout, sys.stderr):
-            if hasattr(
-                stream, "reconfigure"
-            ):  # what an encoding lacks is escaped, not an error after the work
+        for stream in (sys.stdout, sys.stderr):  # what an encoding lacks is escaped, no error after the work
+            if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         options = parse(arguments)
         if options is None:

@@ -6,7 +6,7 @@ from .laws import chances_of
 from .options import LAYOUTS, arguments, command, json_option, option, options_of
 from .text import as_json, format_value, print_json, print_result, print_table, print_written, say, tell
 
-COLUMNS = ("loss", "zero_loss", "lower_bound", "curvature", "held", "minima", "hits", "starts")
+COLUMNS = ("name", "loss", "zero_loss", "lower_bound", "curvature", "held", "minima", "hits", "starts")
 
 
 @command(
@@ -60,19 +60,12 @@ def atlas(options: argparse.Namespace) -> None:
     if options.json:
         print_json([{name: as_json(value) for name, value in vars(entry).items()} for entry in entries])
         return
-    rows = [
-        [
-            entry.name,
-            *("" if getattr(entry, name) is None else format_value(getattr(entry, name)) for name in COLUMNS),
-        ]
-        for entry in entries
-    ]
-    print_table("best models known", ["name", *COLUMNS], rows)
+    cells = [[getattr(entry, name) for name in COLUMNS] for entry in entries]
+    rows = [["" if cell is None else format_value(cell) for cell in row] for row in cells]
+    print_table("best models known", COLUMNS, rows)
     if options.name is not None:
         from ..audit.advice import in_words
 
-        say(
-            f"{in_words(entries[0].structure)}; {entries[0].grade}, not proved. "
-            "W_in, W_out and b with --json."
-        )
-        say(f"{entries[0].learning_coefficient}")
+        entry = entries[0]
+        say(f"{in_words(entry.structure)}; {entry.grade}, not proved. W_in, W_out and b with --json.")
+        say(f"{entry.learning_coefficient}")

@@ -47,9 +47,8 @@ def audit(options: argparse.Namespace) -> bool:
     if options.html is not None:
         files.output_file(options.html, "html")  # before the work, not after
         files.refuse_same_file(options.html, {"model": options.file}, "html")
-    fail_on = (
-        () if options.fail_on is None else choices("fail_on", re.split(",(?! )", options.fail_on), VERDICTS)
-    )
+    words = [] if options.fail_on is None else re.split(",(?! )", options.fail_on)
+    fail_on = choices("fail_on", words, VERDICTS) if words else ()
     keys = None if options.keys is None else format_pairs("keys", options.keys)
     loaded = load(options.file, layout=options.layout, keys=keys)
     layout = loaded.layout
@@ -60,18 +59,15 @@ def audit(options: argparse.Namespace) -> bool:
     laws = laws_of(options, [len(model.b) for model in models])
     several = len(options.instances or models) > 1
     talks = several and not options.json and sys.stderr.isatty()
-    tasks = [Task(str(k), audit) for k in options.instances or range(len(models))]
-    clock = ProgressClock(tasks, tell)
-    names = ("instances", "steps", "starts", "seconds")
-    audited = audit(
-        models,
-        laws,
-        **{name: getattr(options, name) for name in names},
-        progress=status,
-        on_audited=(lambda k: clock.mark_finished(Task(str(k), audit), f"instance {k}"))
-        if talks
-        else lambda k: None,
-    )
+    tasks = {k: Task(str(k), audit) for k in options.instances or range(len(models))}
+    clock = ProgressClock(tasks.values(), tell)
+    settings = {name: getattr(options, name) for name in ("instances", "steps", "starts", "seconds")}
+
+    def finish(k: int) -> None:
+        """Report that instance k is finished, if there are several and somebody reads it."""
+        clock.mark_finished(tasks[k], f"instance {k}" if talks else None)
+
+    audited = audit(models, laws, **settings, progress=status, on_audited=finish)
     audited = replace(audited, layout=layout)
     if options.html is not None:
         audited.write_page(options.html, options.file)
@@ -79,13 +75,11 @@ def audit(options: argparse.Namespace) -> bool:
     if options.json:
         print_json({"layout": layout, "models": [_json_object(model) for model in audited.models]})
         return fails
-    rows = [
-        [str(model.instance), *(format_value(getattr(model, name)) for name in COLUMNS)]
-        for model in audited.models
-    ]
+    columns = ("instance", *COLUMNS)
+    rows = [[format_value(getattr(model, name)) for name in columns] for model in audited.models]
     sizes = {(model.n_features, model.n_hidden): None for model in audited.models}
     sizes_text = "; ".join(f"{n} features, {m} hidden neurons" for n, m in sizes)
-    print_table(f"{options.file}: {layout}, {sizes_text}", ["instance", *COLUMNS], rows)
+    print_table(f"{options.file}: {layout}, {sizes_text}", columns, rows)
     say(f"The law: {law_in_words(*laws)}.")
     for model in audited.models:
         structure = f" Structure: {in_words(model.structure)}." if model.structure else ""

@@ -114,15 +114,14 @@ def importances(words: Sequence[str], n: int) -> Any:
     >>> importances(["0.5^i"], 3), importances(["1,.8", "0.5"], 3)
     ([1.0, 0.5, 0.25], [1.0, 0.8, 0.5])
     """
-    powers = re.fullmatch(r"geometric:(.*)|(.*?)(?:\^|\*\*)i", " ".join(words))
+    text = " ".join(words)
+    powers = re.fullmatch(r"geometric:(.*)|(.*?)(?:\^|\*\*)i", text)
     try:
         if powers:
             return [float(powers[powers.lastindex or 1]) ** k for k in range(n)]
         return _number_or_list([float(word) for word in ",".join(words).split(",")])
     except (ValueError, OverflowError) as error:
-        raise ValueError(
-            f"`importance` must be numbers, R^i or geometric:R; got {' '.join(words)!r}."
-        ) from error
+        raise ValueError(f"`importance` must be numbers, R^i or geometric:R; got {text!r}.") from error
 
 
 def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:

@@ -119,9 +119,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace | None:
 
     `arguments` are its words; None stands for those of this process.
     """
-    if arguments is not None and not (
-        isinstance(arguments, Sequence) and all(isinstance(argument, str) for argument in arguments)
-    ):
+    words = () if arguments is None else arguments
+    if not (isinstance(words, Sequence) and all(isinstance(word, str) for word in words)):
         from ...theory.validation import short_repr  # help and version load nothing heavy
 
         raise ValueError(f"`arguments` must be a list of words; got {short_repr(arguments)}.")

@@ -37,14 +37,11 @@ def sae(options: argparse.Namespace) -> None:
     check_picture(options.plot, model=options.file)
     subtracts = None if options.subtract_b_dec is None else options.subtract_b_dec == "yes"
     autoencoder = model_of(options.file, apply_b_dec_to_input=subtracts)
-    dictionary = _dictionary(options.dictionary)
+    dictionary = options.dictionary = _dictionary(options.dictionary)
     n = autoencoder.n_features if dictionary is None else dictionary.shape[1]
-    target = _dictionary(options.target, "target")
+    options.target = _dictionary(options.target, "target")
     (law,) = laws_of(options, [n])
-    answer = api.sae(
-        autoencoder, law, dictionary, target=target, prefixes=options.prefixes, l1=options.l1, l0=options.l0,
-        seconds=options.seconds,
-    )  # fmt: skip
+    answer = api.sae(autoencoder, law, **arguments("api.sae.sae", options))
     show(answer, options, _NAMES)
 
 

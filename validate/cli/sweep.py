@@ -89,11 +89,7 @@ def _print_points(ds: Any, name: str) -> None:
     axes = [str(dim) for dim in ds["point_state"].dims]
     names = [str(key) for key in ds.data_vars if key not in ("point_state", "point_error")]
     failed = bool((ds["point_state"] == 2).any())
-    headings = [
-        *axes,
-        *(_heading(ds[result_name], len(axes)) for result_name in names),
-        *["point_error"] * failed,
-    ]
+    results = [_heading(ds[result_name], len(axes)) for result_name in names]
     rows = []
     for k in range(min(ds["point_state"].size, _ROWS)):
         point = ds.isel(dict(zip(axes, np.unravel_index(k, ds["point_state"].shape), strict=True)))
@@ -102,7 +98,7 @@ def _print_points(ds: Any, name: str) -> None:
         cells += [_cell(point[result_name].values) if done else "" for result_name in names]
         rows.append([*cells, *[str(point["point_error"].values)] * failed])
     say(f"{name}, points: {ds['point_state'].size}")
-    print_table("", headings, rows)
+    print_table("", [*axes, *results, *["point_error"] * failed], rows)
     if ds["point_state"].size > _ROWS:
         say(f"and {ds['point_state'].size - _ROWS} more points; --out FILE writes all of them")
 

@@ -113,11 +113,9 @@ def print_written(as_json: bool, path: Any) -> None:
 
 def columns(data: Any) -> dict[str, Any]:
     """Return all variables of a dataset for JSON, and under "dims" the dimensions of each."""
-    table = {str(name): as_json(variable.values) for name, variable in data.variables.items()}
-    return {
-        **table,
-        "dims": {str(name): list(map(str, variable.dims)) for name, variable in data.variables.items()},
-    }
+    values = {str(name): as_json(variable.values) for name, variable in data.variables.items()}
+    dims = {str(name): list(map(str, variable.dims)) for name, variable in data.variables.items()}
+    return values | {"dims": dims}
 
 
 def print_table(

@@ -8,11 +8,6 @@ import numpy as np
 from ...theory.validation import FloatArray, short_repr, why_not_dense
 from .names import is_stray
 
-__all__ = [
-    "array_of", "as_arrays", "drop_strays", "find_name", "named_arrays", "require_numeric", "settings_beside",
-    "summarise_shapes",
-]  # fmt: skip
-
 # Names under which checkpoints of public code hold the weights, the usual ones first.
 _CONTAINERS = (
     "state_dict", "model_state", "model_state_dict", "params", "model", "net", "network", "weights",
@@ -56,9 +51,8 @@ def array_of(value: Any, name: str = "model") -> Any:
     try:
         return np.asarray(value)
     except ValueError as error:
-        raise ValueError(
-            f"`{name}` must be an array of numbers; got {short_repr(value)}, whose rows differ in length."
-        ) from error
+        what = f"{short_repr(value)}, whose rows differ in length"
+        raise ValueError(f"`{name}` must be an array of numbers; got {what}.") from error
 
 
 def as_arrays(value: Any, depth: int = 0) -> Any:
@@ -75,7 +69,7 @@ def as_arrays(value: Any, depth: int = 0) -> Any:
         return value if why_not_dense(value) else array_of(value)
     if hasattr(value, "__array__") and not isinstance(value, np.ndarray):
         return np.asarray(value)
-    if isinstance(value, list | tuple | float) and not isinstance(value, str):
+    if isinstance(value, list | tuple | float):
         try:
             array = np.asarray(value)
         except (RuntimeError, TypeError, ValueError):  # ragged, or of tensors without values

@@ -11,20 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ...theory import validation
 from ...theory.model import Model
-from ...theory.validation import FloatArray
+from ...theory.validation import FloatArray, matrix, numbers_or_repeat
 from .arrays import array_of, drop_strays, find_name, summarise_shapes
 from .settings import Settings
-
-__all__ = [
-    "NAME",
-    "autoencoder_by_keys",
-    "autoencoder_readings",
-    "is_autoencoder",
-    "saelens_autoencoder",
-    "saelens_instances",
-]
 
 NAME = "SAELens, sparse autoencoder"
 NEEDED = ("W_enc", "W_dec", "b_enc", "b_dec")
@@ -77,7 +67,7 @@ def saelens_autoencoder(
     if others:
         rule = "W_enc, W_dec, b_enc, b_dec and thresholds alone (standard and jumprelu autoencoders)"
         raise ValueError(f"`model` must have {rule}; got {', '.join(others)}.")
-    W_enc, W_dec = (validation.matrix(name, arrays[name]) for name in ("W_enc", "W_dec"))
+    W_enc, W_dec = (matrix(name, arrays[name]) for name in ("W_enc", "W_dec"))
     if W_dec.shape != W_enc.shape[::-1]:
         rule = f"the shape {W_enc.shape[::-1]} of W_enc's transpose"
         raise ValueError(f"`W_dec` must have {rule}; got {W_dec.shape}.")
@@ -89,7 +79,7 @@ def saelens_autoencoder(
         )
         raise ValueError(f"`W_enc` must {rule} matrices; got {W_enc.shape}.")
     b_enc, b_dec = (
-        validation.numbers_or_repeat(name, array_of(arrays[name], name), size)
+        numbers_or_repeat(name, array_of(arrays[name], name), size)
         for name, size in (("b_enc", latents), ("b_dec", d))
     )
     subtracts = settings.apply_b_dec_to_input if apply_b_dec_to_input is None else apply_b_dec_to_input
@@ -134,15 +124,13 @@ def _latent_scales(arrays: Mapping[str, Any], settings: Settings, latents: int) 
     `arrays` has SAELens' names, under which fine-tuning stores such factors. Others than 1 raise a ValueError
     if `settings` do not mention them.
     """
-    scale_names = [name for name in _SCALES if name in arrays]
-    scales = (
-        validation.numbers_or_repeat(scale_names[0], arrays[scale_names[0]], latents)
-        if scale_names
-        else np.ones(latents)
-    )
+    name = next((name for name in _SCALES if name in arrays), None)
+    if name is None:
+        return np.ones(latents)
+    scales = numbers_or_repeat(name, arrays[name], latents)
     if np.any(scales != 1.0) and not settings.finetuning_scaling_factor:
         raise ValueError(
-            f"`model` must have its `{scale_names[0]}` folded into W_dec, or finetuning_scaling_factor in "
+            f"`model` must have its `{name}` folded into W_dec, or finetuning_scaling_factor in "
             "its cfg; got entries other than 1."
         )
     return scales
@@ -158,9 +146,9 @@ def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
     if "threshold" in arrays and "log_threshold" in arrays:
         raise ValueError("`model` must have one of threshold and log_threshold; got both.")
     if "log_threshold" in arrays:
-        return np.exp(validation.numbers_or_repeat("log_threshold", arrays["log_threshold"], latents))
+        return np.exp(numbers_or_repeat("log_threshold", arrays["log_threshold"], latents))
     if "threshold" in arrays:
-        return np.maximum(validation.numbers_or_repeat("threshold", arrays["threshold"], latents), 0.0)
+        return np.maximum(numbers_or_repeat("threshold", arrays["threshold"], latents), 0.0)
     if kind == "jumprelu":
         raise ValueError("`model` must have threshold or log_threshold where it is a jumprelu; got neither.")
     return None

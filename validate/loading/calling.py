@@ -14,7 +14,7 @@ import copy
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,8 +22,6 @@ import numpy as np
 
 from ...theory.validation import FloatArray, short_repr
 from .parts import StackedModel, magnitude, outputs, preactivation
-
-__all__ = ["Answers", "allowed_share", "ways_to_call"]
 
 # Relative difference that is allowed of what is summed to an output, in double precision.
 TOLERANCE = 1e-6
@@ -206,11 +204,6 @@ class Answers:
             self.unit_roundoff = max(self.unit_roundoff, _ROUNDOFFS.get(kind, 0.0))
         return [np.asarray(array.double() if hasattr(array, "detach") else array, float) for array in arrays]
 
-    @property
-    def takes_inputs(self) -> bool:
-        """Whether the module gave outputs for any inputs so far."""
-        return any(self.outputs_by_form.values())
-
     def differs_in_training(self) -> bool:
         """Return whether the module was passed in training mode, and its outputs differ in this mode."""
         if self.training is None:
@@ -377,21 +370,14 @@ def _restore_generators(torch: Any) -> Iterator[None]:
 
     Without PyTorch `torch` is None.
     """
-    state, of_numpy, of_torch = random.getstate(), np.random.get_state(), None  # noqa: NPY002 of the caller's code
-    if torch is not None:
-        of_torch = torch.random.get_rng_state()
-        of_devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
+    state, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 of the caller's code
+    of_torch = nullcontext() if torch is None else torch.random.fork_rng()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), of_torch:
             yield
     finally:
         random.setstate(state)
         np.random.set_state(of_numpy)  # noqa: NPY002
-        if torch is not None:
-            torch.random.set_rng_state(of_torch)
-            if of_devices is not None:
-                torch.cuda.set_rng_state_all(of_devices)
 
 
 @contextmanager
@@ -461,12 +447,9 @@ def ways_to_call(module: Any) -> Iterator[Iterator[Answers]]:
                 part.training = mode
             twins[0].eval()
             inner.eval()  # a copy whose forward was set by hand calls it
-            answers, *in_training = (
-                _torch_answers(
-                    twin.double() if double else twin, torch, torch.float64 if double else kind, device
-                )
-                for twin in twins
-            )
+            twins = [twin.double() for twin in twins] if double else twins
+            as_kind = torch.float64 if double else kind
+            answers, *in_training = (_torch_answers(twin, torch, as_kind, device) for twin in twins)
             yield replace(answers, training=in_training[0] if in_training else None)
 
     with _restore_generators(torch), _restore_module(inner, torch):

@@ -14,8 +14,6 @@ from .parts import StackedModel, apply_activation, magnitude, preactivation, tim
 from .parts import outputs as outputs_of
 from .readings import Reading
 
-__all__ = ["describe_difference"]
-
 Function = Callable[[FloatArray], FloatArray]
 
 # Models whose variants are tried, and those of them with variants that depend on the whole batch.
@@ -37,16 +35,6 @@ def _leaky_relu(slope: float) -> Function:
     return lambda z: np.where(z > 0.0, z, slope * z)
 
 
-def _gelu_by_tanh(z: FloatArray) -> FloatArray:
-    """Return the GELU of z by its approximation with tanh."""
-    return np.asarray(0.5 * z * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (z + 0.044715 * z**3))))
-
-
-def _elu(z: FloatArray) -> FloatArray:
-    """Return the ELU of z: z above 0, exp(z) - 1 below."""
-    return np.where(z > 0.0, z, np.expm1(np.minimum(z, 0.0)))
-
-
 def _softmax(z: FloatArray) -> FloatArray:
     """Return the softmax of z over its last axis."""
     e = np.exp(z - z.max(axis=2, keepdims=True))
@@ -60,9 +48,9 @@ _ACTIVATIONS: dict[str, Function] = {
     "no activation": lambda z: z,
     "a ReLU": lambda z: np.maximum(z, 0.0),
     "a GELU": lambda z: z * 0.5 * (1.0 + erf(z / np.sqrt(2.0))),
-    "a GELU (by tanh)": _gelu_by_tanh,
+    "a GELU (by tanh)": lambda z: z * 0.5 * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (z + 0.044715 * z**3))),
     **{f"a leaky ReLU of slope {slope:g}": _leaky_relu(slope) for slope in _SLOPES},
-    "an ELU": _elu,
+    "an ELU": lambda z: np.where(z > 0.0, z, np.expm1(np.minimum(z, 0.0))),
     "a SiLU": lambda z: z * expit(z),
     "a softplus": lambda z: np.logaddexp(0.0, z),
     "a tanh": np.tanh,
@@ -178,9 +166,8 @@ def describe_difference(readings: Iterable[Reading], answers: Answers, names: It
     if any("gate" in name or "r_mag" in name for name in names):
         return "is gated"
     closest, least_error, compared, begin = "", np.inf, 0, perf_counter()
-    for reading in islice(
-        (candidate for candidate in readings if candidate.parts.hidden != "jumprelu"), _BASES
-    ):
+    bases = (reading for reading in readings if reading.parts.hidden != "jumprelu")
+    for reading in islice(bases, _BASES):
         if perf_counter() - begin > _SECONDS:
             break
         model = reading.parts

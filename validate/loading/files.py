@@ -18,8 +18,6 @@ from ..reference.files import error_text, quoted_path, read_arrays
 from .arrays import as_arrays
 from .unpickling import load_inert
 
-__all__ = ["MOST_BYTES", "read_file", "read_settings"]
-
 # Bytes, more than any toy model; a compressed file may claim more than the memory there is.
 MOST_BYTES = 2**31
 # Bytes; an archive of more is unpacked only if its arrays have shapes of models.
@@ -92,8 +90,8 @@ def _read_torch(path: Path) -> Any:
             "the arrays as .npz or .safetensors"
         ) from error
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what it says of old and foreign files is said in one line below
+        # What it warns of in old and foreign files is said in one line below.
+        with warnings.catch_warnings(action="ignore"):
             try:
                 return as_arrays(torch.load(path, map_location="cpu", weights_only=True))
             except UnpicklingError:

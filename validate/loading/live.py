@@ -1,26 +1,26 @@
 """Models from live modules: a module's outputs tell which model its arrays are."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from ...theory import validation
 from ...theory.model import Model
+from ...theory.validation import flag, short_repr
 from .arrays import as_arrays, drop_strays, named_arrays, summarise_shapes
 from .autoencoders import autoencoder_by_keys
 from .calling import Answers, ways_to_call
 from .differences import describe_difference
 from .parts import StackedModel
-from .readings import Reading, all_readings, find_reading, readings_by_names
+from .readings import Reading, readings_by_names, readings_by_shape
 from .settings import Settings
 from .slopes import product_readings
 from .toy import layout_by_keys
 
-__all__ = ["Hints", "arrays_of_live", "is_live", "load_live"]
-
+# Inputs at which readings are compared first: most fail there.
+_FIRST_ROWS = 12
 # How deep arrays are looked for in the attributes of objects that are no modules of PyTorch.
 _DEPTH = 3
 _KINDS = "g(W_out f(W_in x + b_in) + b) with ReLU, JumpReLU or nothing as f and g"
@@ -37,9 +37,9 @@ class Hints:
     def __post_init__(self) -> None:
         if self.keys is not None and not isinstance(self.keys, Mapping):
             rule = "map W_in, W_out and b to names of arrays"
-            raise ValueError(f"`keys` must {rule}; got {validation.short_repr(self.keys)}.")
+            raise ValueError(f"`keys` must {rule}; got {short_repr(self.keys)}.")
         if self.apply_b_dec_to_input is not None:
-            subtracts = validation.flag("apply_b_dec_to_input", self.apply_b_dec_to_input)
+            subtracts = flag("apply_b_dec_to_input", self.apply_b_dec_to_input)
             object.__setattr__(self, "apply_b_dec_to_input", subtracts)
 
 
@@ -80,18 +80,14 @@ def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
     for prefix, part in module.named_modules():
         start = f"{prefix}." if prefix else ""
         for name in list(getattr(part, "parametrizations", {})):
-            state = {
-                key: value
-                for key, value in state.items()
-                if not key.startswith(f"{start}parametrizations.{name}.")
-            }
+            originals = f"{start}parametrizations.{name}."
+            state = {key: value for key, value in state.items() if not key.startswith(originals)}
             state[f"{start}{name}"] = getattr(part, name)
         if buffers:
-            extra = {f"{start}{name}": value for name, value in part.named_buffers(recurse=False)}
-            extra |= {
-                f"{start}{name}": value for name, value in vars(part).items() if hasattr(value, "detach")
-            }
-            state |= {name: value for name, value in extra.items() if name not in state}
+            tensors = dict(part.named_buffers(recurse=False))
+            tensors |= {name: value for name, value in vars(part).items() if hasattr(value, "detach")}
+            for name, tensor in tensors.items():
+                state.setdefault(f"{start}{name}", tensor)
     return dict(as_arrays(state))
 
 
@@ -111,9 +107,8 @@ def _check_values(arrays: Mapping[str, Any]) -> None:
     """Raise a ValueError if an array is on PyTorch's meta device, or a matrix is not finite."""
     for name, array in arrays.items():
         if getattr(array, "is_meta", False):
-            raise ValueError(
-                f"`model` must have values; {name!r} is on the meta device: load the weights first."
-            )
+            why = f"{name!r} is on the meta device: load the weights first"
+            raise ValueError(f"`model` must have values; {why}.")
         floats = isinstance(array, np.ndarray) and array.dtype.kind == "f"
         if floats and array.ndim > 1 and not np.isfinite(array).all():
             raise ValueError(f"`model` must be finite; {name!r} has {array[~np.isfinite(array)][0]:g}.")
@@ -177,13 +172,15 @@ def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
     return [reading for reading in readings if hints.layout in (None, reading.name)]
 
 
-def _first_match(answers: Answers, readings: list[Reading]) -> tuple[Reading, float] | None:
+def _first_match(answers: Answers, readings: Iterable[Reading]) -> tuple[Reading, float] | None:
     """Return (reading, factor) of the first of `readings` whose outputs times a factor are the module's.
 
     Readings are models that the arrays may be, `answers` the module as it is called; None if none fits.
     """
-    factors = ((reading, answers.factor(reading.parts)) for reading in readings)
-    return next(((reading, factor) for reading, factor in factors if factor is not None), None)
+    for reading in readings:
+        if answers.factor(reading.parts, _FIRST_ROWS) and (factor := answers.factor(reading.parts)):
+            return reading, factor
+    return None
 
 
 def _load_by_answers(
@@ -197,14 +194,17 @@ def _load_by_answers(
     ValueError. The note says what a user should know of the match, such as a factor of the outputs.
     """
     match, products = _first_match(answers, readings), []
-    if match is None and not is_named and (match := find_reading(all_arrays, answers)) is None:
+    if match is None and not is_named:
+        match = _first_match(answers, readings_by_shape(all_arrays))
+    if match is None and not is_named:
         lengths = {length for array in all_arrays.values() for length in np.shape(array)}
         products = [*product_readings(answers, lengths)]
         match = _first_match(answers, products)
-    if not answers.takes_inputs:
+    if not any(answers.outputs_by_form.values()):  # it took no inputs so far
         return None
     if match is None or answers.is_random:
-        bases = readings if is_named and readings else chain(products, all_readings(all_arrays))
+        others = chain(products, readings_by_names(all_arrays), readings_by_shape(all_arrays))
+        bases = readings if is_named and readings else others
         what = describe_difference(bases, answers, all_arrays)
         parts = {type(part).__name__ for part in module.modules()} if hasattr(module, "modules") else set()
         norms = sorted(name for name in parts if "Norm" in name)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...theory import validation
 from ...theory.annotations import as_annotated
 from ...theory.features import Features
 from ...theory.model import Model
+from ...theory.validation import choice, flag, integer, short_repr
 from .arrays import as_arrays, drop_strays, named_arrays, require_numeric, settings_beside
 from .autoencoders import NAME, autoencoder_by_keys, is_autoencoder, saelens_autoencoder, saelens_instances
 from .files import read_file, read_settings
@@ -22,16 +22,6 @@ from .networks import NETWORK_NAMES, recognise_network
 from .settings import as_mapping, is_setting, read_sae_settings, refuse_unsupported
 from .toy import recognise
 from .tuples import model_of_matrix, model_of_tuple
-
-__all__ = [
-    "LoadedModel",
-    "autoencoder_of",
-    "load",
-    "model_of",
-    "require_identity_target",
-    "state_of",
-    "toy_model",
-]
 
 # Files of a folder: the weights that SAELens writes, its configuration, and endings of others' weights.
 _WEIGHTS = "sae_weights.safetensors"
@@ -79,11 +69,9 @@ def state_of(model: Any) -> Mapping[Any, Any]:
         state = model.state_dict() if hasattr(model, "state_dict") else model
         state = as_arrays(state) if isinstance(state, Mapping) else state
     if not isinstance(state, Mapping):
-        what = (
-            f"{type(model).__name__} of shape {tuple(state.shape)}"
-            if hasattr(state, "shape")
-            else validation.short_repr(state)
-        )
+        what = short_repr(state)
+        if hasattr(state, "shape"):
+            what = f"{type(model).__name__} of shape {tuple(state.shape)}"
         rule = "a torch module, a state dict, a path or `Weights(W_out, W_in, b)`"
         raise ValueError(f"`model` must be {rule}; got {what}.")
     return state
@@ -137,7 +125,7 @@ def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel
     refuse_unsupported(cfg)
     layouts = [known_layout.name for known_layout in LAYOUTS]
     if layout is not None:
-        validation.choice("layout", layout, [*layouts, *NETWORK_NAMES])
+        choice("layout", layout, [*layouts, *NETWORK_NAMES])
     if keys is None and layout not in layouts:
         network = recognise_network(require_numeric(drop_strays(arrays)), layout)
         if network is not None:
@@ -241,7 +229,7 @@ def model_of(
     """
     loaded = load(x, law, layout=layout, keys=keys, apply_b_dec_to_input=apply_b_dec_to_input)
     if instance is not None:
-        return loaded.models[validation.integer("instance", instance, 0, len(loaded.models) - 1)]
+        return loaded.models[integer("instance", instance, 0, len(loaded.models) - 1)]
     if len(loaded.models) > 1:
         raise ValueError(
             f"`model` must be one; got {loaded}. Pass one of them: Model.of(model, instance=k), from 0 to "
@@ -263,12 +251,16 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
     (array([-0.6]), array([1.5, 0.2]))
     """
     if apply_b_dec_to_input is not None:
-        apply_b_dec_to_input = validation.flag("apply_b_dec_to_input", apply_b_dec_to_input)
+        apply_b_dec_to_input = flag("apply_b_dec_to_input", apply_b_dec_to_input)
     if isinstance(x, Mapping) and {"W_enc", "W_dec"} <= x.keys():  # what is missing is named
         return saelens_autoencoder(
             named_arrays(x), read_sae_settings(settings_beside(x)), apply_b_dec_to_input
         )
-    model = model_of(x, apply_b_dec_to_input=apply_b_dec_to_input)
+    return require_autoencoder(model_of(x, apply_b_dec_to_input=apply_b_dec_to_input))
+
+
+def require_autoencoder(model: Model) -> Model:
+    """Return the model if it is an autoencoder with hidden ReLUs or JumpReLUs; else ValueError."""
     if model.hidden == "identity" or model.output != "identity":
         raise ValueError(f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {model}.")
     return model
@@ -290,10 +282,8 @@ def toy_model(model: Model) -> Model:
 def require_identity_target(target: Any) -> None:
     """Raise ValueError unless the target is "identity"; only models with hidden ReLUs have other targets."""
     if not isinstance(target, str) or target != "identity":
-        raise ValueError(
-            "`target` must be 'identity' for a model without hidden ReLUs; "
-            f"got {validation.short_repr(target)}."
-        )
+        rule = "'identity' for a model without hidden ReLUs"
+        raise ValueError(f"`target` must be {rule}; got {short_repr(target)}.")
 
 
 Model.of = staticmethod(model_of)

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["encoder_first", "is_stray", "may_be_bias"]
-
 _ENCODER = {"enc", "encoder", "encode", "emb", "embed", "embedding", "in", "input", "compress", "first"}
 _DECODER = {
     "dec", "decoder", "decode", "unemb", "unembed", "unembedding", "out", "output", "readout",

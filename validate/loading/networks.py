@@ -11,14 +11,7 @@ from ...theory.validation import FloatArray
 from .arrays import summarise_shapes
 from .layouts import instances_of, sizes_of
 
-__all__ = [
-    "NETWORKS",
-    "NETWORK_NAMES",
-    "NetworkLayout",
-    "linear_layers",
-    "network_readings",
-    "recognise_network",
-]
+__all__ = ["NETWORKS", "NETWORK_NAMES", "NetworkLayout"]
 
 
 @dataclass(frozen=True)
@@ -275,20 +268,15 @@ def recognise_network(arrays: Mapping[str, Any], layout: str | None) -> tuple[st
         if layout not in (None, network.name) or not network.fits(arrays):
             continue
         sizes = sizes_of(network.axes, network.optional, arrays, {}) or {}
-        if (
-            network.named
-            and layout is None
-            and (sizes.get("f") == sizes.get("y", sizes["f"]) or "i" in sizes)
-        ):
-            continue
-        return network.name, network.models(arrays)
+        is_ambiguous = sizes.get("y", sizes["f"]) == sizes["f"] or "i" in sizes
+        if not (network.named and layout is None and is_ambiguous):
+            return network.name, network.models(arrays)
+    shapes = summarise_shapes(arrays)
     if layout in NETWORK_NAMES:
-        raise ValueError(
-            f"`layout` must be one that the arrays have; got {layout!r} for {summarise_shapes(arrays)}."
-        )
+        raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {shapes}.")
     several = [name for name, _ in network_readings(arrays) if name.startswith(_CIS)]
     if several:
         rule = "say which layout, where names and shapes leave several or do not tell what is linear"
         say = f"Model.of(model, layout=…) with one of {'; '.join(several)}"
-        raise ValueError(f"`model` must {rule}: {say}; got {summarise_shapes(arrays)}.")
+        raise ValueError(f"`model` must {rule}: {say}; got {shapes}.")
     return None

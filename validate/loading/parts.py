@@ -9,8 +9,6 @@ import numpy as np
 from ...theory.model import Model
 from ...theory.validation import FloatArray
 
-__all__ = ["StackedModel", "apply_activation", "magnitude", "outputs", "preactivation", "times"]
-
 
 @dataclass
 class StackedModel:
@@ -27,14 +25,10 @@ class StackedModel:
     @classmethod
     def of(cls, models: list[Model]) -> "StackedModel":
         """Return models of one size and kind stacked along a new first axis."""
-
-        def stacked(name: str) -> Any:
-            """Return the attribute `name` of all models, stacked; None if they have none."""
-            arrays = [getattr(model, name) for model in models]
-            return None if arrays[0] is None else np.stack(arrays)
-
-        W_in, b_in, W_out, b, thresholds = map(stacked, ("W_in", "b_in", "W_out", "b", "thresholds"))
-        return cls(W_in, b_in, models[0].hidden, W_out, b, models[0].output, thresholds)
+        names = ("W_in", "b_in", "W_out", "b", "thresholds")
+        arrays = {name: [getattr(model, name) for model in models] for name in names}
+        stacks: Any = {name: np.stack(parts) for name, parts in arrays.items() if parts[0] is not None}
+        return cls(**stacks, hidden=models[0].hidden, output=models[0].output)
 
     def instances(self) -> Iterator["StackedModel"]:
         """Yield the models one by one, with arrays without the first axis."""
@@ -44,17 +38,13 @@ class StackedModel:
 
     def models(self, factor: float = 1.0) -> list[Model]:
         """Return the instances as models, their outputs multiplied by a positive factor."""
-        return [
-            Model(
-                instance.W_in, instance.b_in, instance.hidden,
-                None
-                if factor == 1.0 and np.array_equal(instance.W_out, instance.W_in.T)
-                else factor * instance.W_out,
-                factor * instance.b, instance.output,
-                instance.thresholds if instance.output != "jumprelu" else factor * instance.thresholds,
-            )
-            for instance in self.instances()
-        ]  # fmt: skip
+        models = []
+        for part in self.instances():
+            is_tied = factor == 1.0 and np.array_equal(part.W_out, part.W_in.T)
+            W_out, b = None if is_tied else factor * part.W_out, factor * part.b
+            thresholds = factor * part.thresholds if part.output == "jumprelu" else part.thresholds
+            models.append(Model(part.W_in, part.b_in, part.hidden, W_out, b, part.output, thresholds))
+        return models
 
 
 def times(W: FloatArray, x: FloatArray) -> FloatArray:

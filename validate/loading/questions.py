@@ -10,8 +10,6 @@ from .arrays import summarise_shapes
 from .layouts import LAYOUTS, Layout, as_axes
 from .names import encoder_first, may_be_bias
 
-__all__ = ["ask_axis", "ask_linear", "ask_names"]
-
 
 def _matrix_pairs(arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield names (encoder, decoder) of two matrices of the same sizes, in both orders if names do not tell.

@@ -10,15 +10,9 @@ import numpy as np
 from ...theory.model import Model
 from ...theory.validation import FloatArray
 from .autoencoders import autoencoder_readings
-from .calling import Answers
 from .layouts import LAYOUTS, as_axes
 from .networks import network_readings
 from .parts import StackedModel
-
-__all__ = ["Reading", "all_readings", "find_reading", "readings_by_names"]
-
-# Inputs at which readings are compared first: most fail there.
-_FIRST_ROWS = 12
 
 
 @dataclass
@@ -91,7 +85,7 @@ def _hidden_kinds(vectors: list[tuple[str, FloatArray]]) -> Iterator[tuple[str, 
                     yield "jumprelu", source, np.maximum(thresholds, 0.0)
 
 
-def _readings_by_shape(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
+def readings_by_shape(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
     """Yield all models g(W_out f(W_in (x - s) + c) + d) of arrays, in all roles that shapes allow.
 
     f and g are activations, c and d biases, s an autoencoder's bias that is subtracted from inputs. Arrays
@@ -99,16 +93,14 @@ def _readings_by_shape(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
     """
     for matrix_axes, vector_axes in (("fh", "f"), ("ifh", "if")):
         new_axes = (None,) * (3 - len(matrix_axes))  # an axis for the one instance
-        matrices = {
-            name: np.asarray(array[new_axes], float)
-            for name, array in arrays.items()
-            if array.ndim == len(matrix_axes)
-        }
-        vectors = {
-            name: np.asarray(vector[new_axes], float)
-            for name, array in arrays.items()
-            if (vector := as_axes(array, vector_axes)) is not None
-        }
+        matrices, vectors = (
+            {
+                name: np.asarray(shaped[new_axes], float)
+                for name, array in arrays.items()
+                if (shaped := as_axes(array, axes)) is not None
+            }
+            for axes in (matrix_axes, vector_axes)
+        )
         for encoder, W_in in _encoder_choices(matrices):
             for decoder, W_out in _decoder_choices(matrices, encoder, W_in):
                 yield from _readings_of_matrices((encoder, W_in), (decoder, W_out), vectors)
@@ -137,21 +129,3 @@ def _readings_of_matrices(
         yield Reading(
             f"by calling it: {source}", StackedModel(W_in, shifted, hidden, W_out, b, output, thresholds)
         )
-
-
-def find_reading(arrays: Mapping[str, FloatArray], answers: Answers) -> tuple[Reading, float] | None:
-    """Return (reading, factor) of the first model of arrays whose outputs times a factor are the module's.
-
-    All models that shapes allow are tried; names of arrays do not matter. None if no model has the module's
-    outputs, `answers`.
-    """
-    for reading in _readings_by_shape(arrays):
-        if answers.factor(reading.parts, _FIRST_ROWS) and (factor := answers.factor(reading.parts)):
-            return reading, factor
-    return None
-
-
-def all_readings(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
-    """Yield all models that arrays may be: first by the names of public code, then by shapes alone."""
-    yield from readings_by_names(arrays)
-    yield from _readings_by_shape(arrays)

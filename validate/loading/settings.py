@@ -11,16 +11,6 @@ from typing import Any
 
 from ...theory.validation import short_repr
 
-__all__ = [
-    "ARCHITECTURES",
-    "HARMLESS",
-    "Settings",
-    "as_mapping",
-    "is_setting",
-    "read_sae_settings",
-    "refuse_unsupported",
-]
-
 ARCHITECTURES = ("standard", "jumprelu")
 
 # Keys that say on what, for how long and how an autoencoder was trained, how it is logged and where it lies.

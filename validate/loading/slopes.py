@@ -9,8 +9,6 @@ from .calling import Answers
 from .parts import StackedModel
 from .readings import Reading
 
-__all__ = ["product_readings"]
-
 # Features squared times outputs, up to which slopes are taken: half the numbers that the module is given.
 _MOST_SLOPES = 128**3
 # Unit roundoff of double precision, in which slopes are taken.
@@ -41,12 +39,9 @@ def _fit_slopes(
         """Return the module's array for inputs x (count, n); nan where it is missing or of another size."""
         batches = [x[k : k + _BATCH] for k in range(0, len(x), _BATCH)]
         arrays = [answers.outputs(batch[:, None], "bf")[array_index : array_index + 1] for batch in batches]
-        fits = all(len(array) == 1 and array[0].shape[2] == n_outputs for array in arrays)
-        return (
-            np.concatenate([array[0][:, 0] for array in arrays])
-            if fits
-            else np.full((len(x), n_outputs), np.nan)
-        )
+        if not all(len(array) == 1 and array[0].shape[2] == n_outputs for array in arrays):
+            return np.full((len(x), n_outputs), np.nan)
+        return np.concatenate([array[0][:, 0] for array in arrays])
 
     y = at(np.concatenate([t * eye, t / 2 * eye, -t * eye, -t / 2 * eye])).reshape(4, n, -1)
     up, down = y[0] - y[1], y[3] - y[2]

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +13,6 @@ from ...theory.features.copula import CopulaFeatures
 from ...theory.features.trees import Node, count_patterns, hierarchy_group, walk
 from ...theory.validation import FloatArray, choice, integer, number, short_repr
 from .files import read_file, read_settings
-
-__all__ = ["synthetic_dictionary", "synthetic_law"]
 
 _CONFIG_FILE, _ARRAYS_FILE, _HIERARCHY_FILE = (
     "synthetic_model_config.json", "synthetic_model.safetensors", "hierarchy.json",
@@ -49,20 +47,11 @@ _NODE: dict[str, Any] = {
 # What SAELens adds to the seed of the configuration, for each kind of draw.
 _SEED_STD, _SEED_MEAN, _SEED_HIERARCHY, _SEED_CORRELATION = 1, 2, 3, 4
 _LEAST_ALONE = 0.01  # the least variance that SAELens leaves to a feature beside the common factors
+_CORRELATION: dict[str, Any] = {"rank": 32, "correlation_scale": 0.1, "seed": None}
 _ORTHOGONALIZATION: dict[str, Any] = {"num_steps": 200, "lr": 0.01, "chunk_size": 1024}
 _ADAM_MEAN, _ADAM_SQUARE, _ADAM_LEAST = 0.9, 0.999, 1e-8  # PyTorch's defaults
 _MOST_PATTERNS = 2**16 + 1  # as of `parent_child`
 _MOST_LEVELS = 100
-
-
-class _Parts(NamedTuple):
-    """What SAELens' generator is made of, in the arguments of `CopulaFeatures`."""
-
-    p: FloatArray
-    mean: FloatArray
-    std: FloatArray
-    factor: FloatArray | None
-    roots: tuple[Node, ...]
 
 
 def synthetic_law(config: Any) -> Features | CopulaFeatures:
@@ -71,17 +60,15 @@ def synthetic_law(config: Any) -> Features | CopulaFeatures:
     Else it is a `CopulaFeatures`, which can only be drawn. `config` is a configuration (mapping, path or
     object), or the live model or generator.
     """
-    parts = _parts_of(config)
-    return _exact_law(parts) or CopulaFeatures(*parts)
+    law = _law_of(config)
+    return _exact_law(law) or law
 
 
-def _exact_law(parts: _Parts) -> Features | None:
-    """Return the law of SAELens' generator with these `parts` as `Features`; None if that has no such law."""
-    p, mean, std, factor, roots = parts
-    trees = [root for root in roots if root.children]
-    if (factor is not None and np.any(factor)) or any(
-        count_patterns(tree) > _MOST_PATTERNS for tree in trees
-    ):
+def _exact_law(law: CopulaFeatures) -> Features | None:
+    """Return the law of SAELens' generator, `law`, as `Features`; None if these have no such law."""
+    p, mean, std = law.p, law.mean, law.std
+    trees = [root for root in law.roots if root.children]
+    if np.any(law.factor) or any(count_patterns(tree) > _MOST_PATTERNS for tree in trees):
         return None
     if not np.any(std) and np.all(mean > 0):
         return Features(p.size, p, "binary", mean, groups=[hierarchy_group(tree, p) for tree in trees])
@@ -119,10 +106,9 @@ def synthetic_dictionary(config: Mapping[str, Any]) -> FloatArray:
     if settings["orthogonalization"] is not None:
         options = _options("orthogonalization", settings["orthogonalization"], _ORTHOGONALIZATION)
         rate = number("config['orthogonalization']['lr']", options["lr"], 0)
+        steps = integer("config['orthogonalization']['num_steps']", options["num_steps"], 0)
         mean, square = np.zeros((2, *shape), np.float32)
-        for step in range(
-            1, 1 + integer("config['orthogonalization']['num_steps']", options["num_steps"], 0)
-        ):
+        for step in range(1, 1 + steps):
             length = np.sum(E**2, axis=1, keepdims=True)
             # Of the sum over pairs of (e_i e_j)^2, and n times that of (|e_i|^2 - 1)^2, which keeps lengths.
             gradient = 4.0 * (E @ (E.T @ E) - length * E) + 4.0 * shape[0] * (length - 1.0) * E
@@ -137,14 +123,14 @@ def synthetic_dictionary(config: Mapping[str, Any]) -> FloatArray:
 # --- Reading ------------------------------------------------------------------------------------------------
 
 
-def _parts_of(config: Any) -> _Parts:
-    """Return probabilities, magnitudes, correlation and hierarchy of SAELens' generator.
+def _law_of(config: Any) -> CopulaFeatures:
+    """Return the law of SAELens' generator, by its probabilities, magnitudes, correlation and hierarchy.
 
     `config` is a configuration (mapping, path or object), or the live model or generator.
     """
     generator = getattr(config, "activation_generator", config)
     if hasattr(generator, "firing_probabilities"):
-        return _parts_of_generator(generator, getattr(config, "hierarchy", None))
+        return _law_of_generator(generator, getattr(config, "hierarchy", None))
     arrays, roots = {}, None
     if isinstance(config, str | PathLike):
         path = Path(config)
@@ -158,11 +144,11 @@ def _parts_of(config: Any) -> _Parts:
             raise ValueError(str(error).replace("`model`", "`config`")) from error
     else:
         settings = config.to_dict() if hasattr(config, "to_dict") else config
-    return _parts_of_settings(settings, arrays, roots)
+    return _law_of_config(settings, arrays, roots)
 
 
-def _parts_of_generator(generator: Any, hierarchy: Any) -> _Parts:
-    """Return probabilities, magnitudes, correlation and hierarchy of SAELens' live generator.
+def _law_of_generator(generator: Any, hierarchy: Any) -> CopulaFeatures:
+    """Return the law of SAELens' live generator, by its probabilities, magnitudes, correlation, hierarchy.
 
     `hierarchy` is that of the features of the live model, None for none; a generator that modifies
     activations by a rule needs one, or a ValueError is raised.
@@ -179,7 +165,7 @@ def _parts_of_generator(generator: Any, hierarchy: Any) -> _Parts:
         factor = np.asarray(generator.low_rank_correlation[0].cpu().double())
     if generator.correlation_matrix is not None:
         factor = np.linalg.cholesky(np.asarray(generator.correlation_matrix.cpu().double()))
-    return _Parts(p, mean, std, factor, () if hierarchy is None else _roots_of(hierarchy.to_dict()))
+    return CopulaFeatures(p, mean, std, factor, () if hierarchy is None else _roots_of(hierarchy.to_dict()))
 
 
 def _options(where: str, settings: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,8 +180,8 @@ def _options(where: str, settings: Any, defaults: Mapping[str, Any]) -> dict[str
     return {**defaults, **settings}
 
 
-def _parts_of_settings(config: Any, arrays: Mapping[str, Any], roots: tuple[Node, ...] | None) -> _Parts:
-    """Return probabilities, magnitudes, correlation and hierarchy that a configuration, `config`, makes.
+def _law_of_config(config: Any, arrays: Mapping[str, Any], roots: tuple[Node, ...] | None) -> CopulaFeatures:
+    """Return the law of the probabilities, magnitudes, correlation and hierarchy that a `config` makes.
 
     `arrays` ("firing_probabilities", "correlation_factor") and `roots`, the trees of the hierarchy (of
     features, each on only if its parent is), were saved with it, if any; others are drawn from its seed.
@@ -214,16 +200,14 @@ def _parts_of_settings(config: Any, arrays: Mapping[str, Any], roots: tuple[Node
             p = _compensated(p, roots)
     factor = None
     if settings["correlation"] is not None:
-        correlation = _options(
-            "correlation", settings["correlation"], {"rank": 32, "correlation_scale": 0.1, "seed": None}
-        )
+        correlation = _options("correlation", settings["correlation"], _CORRELATION)
         saved = arrays.get("correlation_factor")
         factor = _correlation_factor(n, correlation, seed) if saved is None else saved.astype(float)
     mean, std = (
         _magnitudes(f"{name}_firing_magnitudes", settings[f"{name}_firing_magnitudes"], n, seed, offset)
         for name, offset in (("mean", _SEED_MEAN), ("std", _SEED_STD))
     )
-    return _Parts(arrays.get("firing_probabilities", p).astype(float), mean, std, factor, roots or ())
+    return CopulaFeatures(arrays.get("firing_probabilities", p).astype(float), mean, std, factor, roots or ())
 
 
 def _roots_of(hierarchy: Any, levels: int = _MOST_LEVELS) -> tuple[Node, ...]:
@@ -290,18 +274,20 @@ def _firing_probabilities(setting: Any, n: int, seed: Any) -> FloatArray:
     """
     where = "firing_probability"
     kind, options = _named(where, setting, _CHANCES)
+
+    def positive(key: str, high: float = np.inf) -> float:
+        """Return the validated option `key`, above 0 and at most `high`."""
+        return number(f"config['{where}']['{key}']", options[key], 0, high, brackets="(]")
+
     if kind == "constant":
-        return np.full(
-            n, number(f"config['{where}']['probability']", options["probability"], 0, 1, brackets="(]")
-        )
-    high = number(f"config['{where}']['max_prob']", options["max_prob"], 0, 1, brackets="(]")
-    low = number(f"config['{where}']['min_prob']", options["min_prob"], 0, high, brackets="(]")
+        return np.full(n, positive("probability", 1))
+    high = positive("max_prob", 1)
+    low = positive("min_prob", high)
     if kind == "linear" or (n == 1 and kind != "random"):
         return np.linspace(high, low, n)
     if kind == "random":
         return low + (high - low) * _torch_draws(where, "rand", (n,), seed, 0)
-    exponent = number(f"config['{where}']['exponent']", options["exponent"], 0, brackets="(]")
-    power = np.arange(1.0, n + 1) ** -exponent
+    power = np.arange(1.0, n + 1) ** -positive("exponent")
     return np.asarray(low + (high - low) * (power - power[-1]) / (1.0 - power[-1]))
 
 
@@ -338,11 +324,8 @@ def _correlation_factor(n: int, options: Mapping[str, Any], seed: Any) -> FloatA
     scale = number("config['correlation']['correlation_scale']", options["correlation_scale"], 0)
     factor = scale * _torch_draws("correlation", "randn", (n, rank), seed, _SEED_CORRELATION)
     square = np.sum(factor**2, axis=1, keepdims=True)
-    return np.where(
-        1.0 - square < _LEAST_ALONE,
-        factor * np.sqrt((1.0 - _LEAST_ALONE) / np.maximum(square, 1e-300)),
-        factor,
-    )
+    shortened = factor * np.sqrt((1.0 - _LEAST_ALONE) / np.maximum(square, 1e-300))
+    return np.where(1.0 - square < _LEAST_ALONE, shortened, factor)
 
 
 def _generated_roots(n: int, options: Mapping[str, Any], seed: Any) -> tuple[Node, ...]:

@@ -5,14 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ...theory import validation
-from ...theory.validation import short_repr
+from ...theory.validation import choice, short_repr
 from .arrays import drop_strays, find_name, named_arrays, require_numeric, summarise_shapes
 from .layouts import LAYOUTS, Layout, Weights
 from .names import encoder_first, may_be_bias
 from .questions import ask_axis, ask_linear, ask_names
-
-__all__ = ["layout_by_keys", "recognise"]
 
 # Files of public code that are not such a model: a name that gives them away, and the reason.
 _OTHERS = {
@@ -157,7 +154,7 @@ def _check_arrays(
         raise ValueError(f"`keys` must map W_in, W_out and b to names of arrays; got {short_repr(keys)}.")
     shapes = named_arrays(arrays)
     if layout is not None:
-        validation.choice("layout", layout, [known_layout.name for known_layout in LAYOUTS])
+        choice("layout", layout, [known_layout.name for known_layout in LAYOUTS])
     for name, reason in _OTHERS.items():
         if name in shapes and keys is None:
             raise ValueError(f"`model` must be ReLU(W_out W_in x + b); {reason}: it has {name!r}.")

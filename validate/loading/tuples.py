@@ -4,12 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from ...theory import validation
 from ...theory.model import Model
-from ...theory.validation import FloatArray
+from ...theory.validation import FloatArray, doubles
 from .arrays import array_of
-
-__all__ = ["model_of_matrix", "model_of_tuple"]
 
 _FORMS = "(W, b), (W_out, W_in, b), or (M, b) with M square and symmetric"
 _WAYS = (
@@ -21,7 +18,7 @@ _WAYS = (
 def _real_array(value: Any) -> FloatArray:
     """Return an array-like or tensor as a validated array of doubles."""
     array = array_of(value)
-    return validation.doubles("model", array if array.dtype.kind in "fiu" else value)
+    return doubles("model", array if array.dtype.kind in "fiu" else value)
 
 
 def _orient_encoder(W: FloatArray, n_features: int | None) -> FloatArray:
@@ -40,17 +37,12 @@ def _orient_encoder(W: FloatArray, n_features: int | None) -> FloatArray:
     else:
         fits = [W if columns > rows else W.T]
     # A symmetric one may be meant as W or as M = W W', which are the same model only for a projector.
-    if rows == columns and not _is_projector(W):
+    if rows == columns and not (np.array_equal(W, W.T) and np.allclose(W @ W, W)):
         raise ValueError(
             f"`model` must say which axis is that of the features where both are {rows} long; pass "
             f"{_WAYS.replace(', b=b', '')}, or (M, b) for ReLU(M x + b)."
         )
     return fits[0]
-
-
-def _is_projector(W: FloatArray) -> bool:
-    """Return whether W is symmetric with W W = W, up to rounding."""
-    return np.array_equal(W, W.T) and np.allclose(W @ W, W)
 
 
 def model_of_matrix(W: Any, n_features: int | None = None) -> Model:

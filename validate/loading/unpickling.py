@@ -15,8 +15,6 @@ import numpy as np
 
 from ...theory.validation import FloatArray
 
-__all__ = ["load_inert"]
-
 # How PyTorch's archives begin; its older files are not read here.
 _ARCHIVE = b"PK\x03\x04"
 # Kinds of numbers of NumPy arrays, as pickles name them.

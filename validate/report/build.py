@@ -55,15 +55,8 @@ class Report:
     failures: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Failure:
-    """The message of an error that a task raised."""
-
-    message: str
-
-
-def _result_or_failure(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return ``work(*arguments)``, or if that raises a `_Failure`, the error as text, so that others go on.
+def _result_or_message(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Return ``work(*arguments)``, no text, or if that raises the error as text, so that others go on.
 
     A full disk or memory raises the error, as no other task could finish either.
     """
@@ -72,7 +65,7 @@ def _result_or_failure(work: Callable[..., Any], *arguments: Any) -> Any:
     except (OSError, MemoryError):
         raise
     except Exception as error:
-        return _Failure(f"{type(error).__name__}: {error}")
+        return f"{type(error).__name__}: {error}"
 
 
 def _render_topic(results: ResultCache, subfolder: str, section: str, topic_name: str) -> RenderedTopic:
@@ -123,22 +116,22 @@ class _ReportRun:
         self._start = time.perf_counter()
 
     def tasks(self) -> list[Task]:
-        """Return the tasks for missing parts of runs, topics and claims; failed ones return `_Failure`."""
+        """Return the tasks for missing parts of runs, topics and claims; failed ones return text."""
         claim_tasks = [
             DataTask(name, claims.read_or_judge, claim.needs, (claim.id,))
             for name, claim in self.claims.items()
         ]
         return [
-            replace(task, work=_result_or_failure, arguments=(task.work, *task.arguments))
+            replace(task, work=_result_or_message, arguments=(task.work, *task.arguments))
             for task in plan_tasks(self.results, [*self.topic_tasks, *claim_tasks])
         ]
 
     def add(self, task: Task, result: Any, seconds: float) -> str:
         """Store the result of a finished task and its `seconds`, and return a line for the progress."""
         self.seconds[task.name], outcome = seconds, f"{seconds:.1f} s"
-        if isinstance(result, _Failure):
-            outcome = f"failed: {' '.join(result.message.split())}"
-            self.failures.append(f"{task.name}: {result.message}")
+        if isinstance(result, str):
+            outcome = f"failed: {' '.join(result.split())}"
+            self.failures.append(f"{task.name}: {result}")
         elif isinstance(result, RenderedTopic):
             self.topics[task.name] = result
             outcome = "kept from an earlier run" if result.reused else outcome
@@ -337,10 +330,8 @@ def _summary(
     """
     warnings = []
     if missing:
-        rest = html.escape(", ".join(missing))
-        warnings.append(
-            f"This run was stopped before its end; the same command continues it. Missing: {rest}."
-        )
+        stop = "This run was stopped before its end; the same command continues it."
+        warnings.append(f"{stop} Missing: {html.escape(', '.join(missing))}.")
     if failures:
         warnings.append(f"Failed: {html.escape('; '.join(failures))}.")
     cards = "".join(topic.card for topic in topics)

@@ -183,13 +183,12 @@ class ResultCache:
         number.
         """
         path, note = self._paths(name, piece)
-        if note.exists() or path.exists():
-            checksum = _read_note(note, self._piece_key(name, piece), required=path.exists())
-            if checksum is not None and checksum == files.digest(path):
-                with suppress(ValueError):
-                    return files.read_dataset(path)
-            if checksum is not None:
-                _warn_damaged(path)
+        checksum = _read_note(note, self._piece_key(name, piece), required=path.exists())
+        if checksum is not None and checksum == files.digest(path):
+            with suppress(ValueError):
+                return files.read_dataset(path)
+        if checksum is not None:
+            _warn_damaged(path)
         return None
 
 
@@ -252,12 +251,8 @@ def concat_pieces(pieces: Sequence[xr.Dataset], dim: str) -> xr.Dataset:
 @as_annotated
 def cache_folder(*, data: str | Path | None = None) -> Iterator[Path]:
     """Give the folder `data` of a report, locked against other processes; by default a temporary folder."""
-    if data is None:
-        with TemporaryDirectory() as folder:
-            yield Path(folder)
-        return
-    with files.exclusive_folder(data, "data") as exclusive:
-        yield exclusive
+    with TemporaryDirectory() if data is None else files.exclusive_folder(data, "data") as folder:
+        yield Path(folder)
 
 
 class DataTask(NamedTuple):

@@ -136,8 +136,6 @@ class Run:
         `purpose` is a line on its purpose, `seconds` its expected time. Both profiles, "quick" and "full",
         call `function` with these `settings`; `options` are other fields of `Run`.
         """
-        if not isinstance(dataset, str):
-            raise ValueError(f"`dataset` must be text; got {short_repr(dataset)}.")
         settings = settings or {}
         return cls(function, settings, settings, dataset=dataset, purpose=purpose, seconds=seconds, **options)
 
@@ -390,7 +388,6 @@ def span(values: npt.ArrayLike, digits: str = ".3g") -> str:
     try:
         low, high = (f"{float(end):{digits}}" for end in (np.min(values), np.max(values)))
     except ValueError as error:
-        raise ValueError(
-            f"`digits` must be a format of floats, such as '.3g'; got {short_repr(digits)}."
-        ) from error
+        rule = "a format of floats, such as '.3g'"
+        raise ValueError(f"`digits` must be {rule}; got {short_repr(digits)}.") from error
     return low if low == high else f"{low} to {high}"

@@ -91,8 +91,6 @@ def run_with_provenance(
     settings_json = json.dumps(dict(settings), default=as_list)
     try:
         ds = run.function(**arguments)
-    except ImportError:
-        raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError) as error:
         # Settings may be anything that JSON can say, also lists of lists where the function wants a number.
         raise ValueError(f"`settings` must fit {run.name}; got {settings_json} ({error}).") from error

@@ -195,9 +195,8 @@ class Criterion:
     def __post_init__(self) -> None:
         choice("relation", self.relation, ("<=", "<", ">=", ">"))
         if not isinstance(self.limit, Limit):
-            raise ValueError(
-                f"`limit` must say how it was set, such as preregistered(0.1); got {self.limit!r:.80}."
-            )
+            rule = "say how it was set, such as preregistered(0.1)"
+            raise ValueError(f"`limit` must {rule}; got {self.limit!r:.80}.")
 
     def __format__(self, digits: str) -> str:
         """Return the limit as text in `digits`, a format of floats."""

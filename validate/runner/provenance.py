@@ -49,9 +49,8 @@ def package_version(package: str) -> str:
 @as_annotated
 def code_digest(root: Path = ROOT) -> str:
     """Return a checksum of all files of the package in `root` and the versions of its libraries."""
-    checksum = hashlib.sha256(
-        "\n".join((platform.python_version(), *map(package_version, PACKAGES))).encode()
-    )
+    versions = (platform.python_version(), *map(package_version, PACKAGES))
+    checksum = hashlib.sha256("\n".join(versions).encode())
     for layer in LAYERS:
         for path in sorted((root / layer).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
@@ -87,17 +86,15 @@ def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def git_commit() -> str:
     """Return the git commit of the package, with ", changed" if its code differs; "unknown" without git."""
-    folders = [str(ROOT / layer) for layer in LAYERS]
+
+    def git(*words: str) -> str:
+        """Return what git prints on a command in the package's folder."""
+        command = ["git", "-C", str(ROOT), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+
     try:
-        head, changed = (
-            subprocess.run(
-                ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True, timeout=20
-            ).stdout.strip()
-            for words in (
-                ["rev-parse", "--short=10", "HEAD"],
-                ["diff", "--name-only", "HEAD", "--", *folders],
-            )
-        )
+        head = git("rev-parse", "--short=10", "HEAD")
+        changed = git("diff", "--name-only", "HEAD", "--", *LAYERS)
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return f"{head}, changed" if ".py" in changed else head

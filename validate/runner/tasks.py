@@ -76,36 +76,31 @@ def run_tasks(
     the tasks in place of these processes.
     """
     jobs = integer("jobs", jobs, 1)
-    queue, clock = _Queue(tasks), ProgressClock(tasks, progress)
+    clock = ProgressClock(tasks, progress)
+    waiting, unfinished = _longest_first(tasks), {task.name for task in tasks}
 
     def finish(task: Task, result: Any, seconds: float) -> None:
         """Mark a task as finished, pass its result and seconds to `on_done`, and report."""
-        queue.mark_finished(task.name)
+        unfinished.discard(task.name)
         clock.mark_finished(task, on_done(task, result, seconds))
 
     local = process_pool(min(jobs, len(tasks))) if jobs > 1 else inline_executor
-    dispatch(lambda _: queue.next_task(), finish, pool or local)
+    dispatch(lambda: _take_ready(waiting, unfinished), finish, pool or local)
 
 
-class _Queue:
-    """Tasks that wait, in the order of the longest chains of tasks that depend on them."""
+def _longest_first(tasks: Collection[Task]) -> list[Task]:
+    """Return tasks in the order of the longest chains of tasks that depend on them."""
+    weight = _longest_paths(tasks)
+    return sorted(tasks, key=lambda task: -weight[task.name])
 
-    def __init__(self, tasks: Collection[Task]) -> None:
-        weight = _longest_paths(tasks)
-        self._waiting = sorted(tasks, key=lambda task: -weight[task.name])
-        self._open = {task.name for task in tasks}
 
-    def next_task(self) -> Task | None:
-        """Remove and return the first task whose dependencies are finished; None if there is none."""
-        for task in self._waiting:
-            if not self._open.intersection(task.dependencies):
-                self._waiting.remove(task)
-                return task
-        return None
-
-    def mark_finished(self, name: str) -> None:
-        """Count the task of this name as finished, so that those that depend on it can start."""
-        self._open.discard(name)
+def _take_ready(waiting: list[Task], unfinished: Collection[str]) -> Task | None:
+    """Remove and return the first waiting task that depends on none of the unfinished ones, or None."""
+    for task in waiting:
+        if not set(task.dependencies).intersection(unfinished):
+            waiting.remove(task)
+            return task
+    return None
 
 
 class WorkerLost(Exception):
@@ -114,17 +109,17 @@ class WorkerLost(Exception):
 
 @as_annotated
 def dispatch(
-    next_task: Callable[[int], Task | None], on_done: Callable[[Task, Any, float], None], pool: Pool
+    next_task: Callable[[], Task | None], on_done: Callable[[Task, Any, float], None], pool: Pool
 ) -> None:
     """Run tasks as they become ready, until there are none.
 
     If a task raises an error, the running tasks are finished, no more are started, and it is raised. If a
     process ends abruptly, its tasks are started again, once; the second time an OSError is raised.
 
-    As many run at a time as the `pool` allows. `next_task` is called with this number, and returns a task
-    that can start, or None. `on_done` is called in this process with each finished task, its result and its
-    seconds; it may make other tasks ready. The `pool` is a function whose context gives an executor and its
-    size, as `inline_executor` (this process), or one from `process_pool` or `dask_pool`.
+    As many run at a time as the `pool` allows. `next_task` returns a task that can start, or None. `on_done`
+    is called in this process with each finished task, its result and its seconds; it may make other tasks
+    ready. The `pool` is a function whose context gives an executor and its size, as `inline_executor` (this
+    process), or one from `process_pool` or `dask_pool`.
     """
     interrupted: list[Task] = []
     restarted: set[str] = set()
@@ -134,7 +129,7 @@ def dispatch(
             with pool() as (executor, size):
                 while True:
                     while len(running_tasks) < size():
-                        task = interrupted.pop(0) if interrupted else next_task(size())
+                        task = interrupted.pop(0) if interrupted else next_task()
                         if task is None:
                             break
                         running_tasks[executor.submit(_call_timed, task.work, task.arguments)] = task

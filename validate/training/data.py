@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,9 @@ def sampler(torch: Any, law: Law, device: Any) -> Draw:
     CPU.
     """
     if not isinstance(law, Features):
-        return _gap_sampler(torch, law) if law <= GAPS_BELOW else _entry_sampler(law)
+        return partial(_draw_gaps, torch, law) if law <= GAPS_BELOW else partial(_draw_entries, law)
     if law.exactly is not None:
-        return _host_sampler(torch, law)
+        return partial(_draw_on_host, torch, law)
     if device.type == "cpu" and law.independent and law.values.uniform and law.p.max() < 1:
         edges = np.cumsum(-np.log1p(-law.p))
         if edges[-1] < FEW_ON * law.n_features:
@@ -43,41 +44,30 @@ def sampler(torch: Any, law: Law, device: Any) -> Draw:
     return _quantile_sampler(torch, law, device)
 
 
-def _entry_sampler(p: float) -> Draw:
-    """Return a sampler of equal uniform features that draws every entry.
+def _draw_entries(p: float, x: Any, generator: Any) -> None:
+    """Fill x (samples, features) with samples of equal uniform features, by drawing every entry.
 
-    Samplers are functions draw(x, generator) that fill x (samples, features). One uniform v decides whether
-    an entry is on, and its value: 1 - v/p is uniform if v < p.
+    One uniform v of the `generator` decides whether an entry is on, and its value: 1 - v/p is uniform if
+    v < p.
     """
-
-    def draw(x: Any, generator: Any) -> None:
-        """Fill x (samples, features) with samples of the law."""
-        x.uniform_(generator=generator).mul_(-1 / p).add_(1).relu_()
-
-    return draw
+    x.uniform_(generator=generator).mul_(-1 / p).add_(1).relu_()
 
 
-def _gap_sampler(torch: Any, p: float) -> Draw:
-    """Return a sampler of equal uniform features that draws the gaps between entries that are on.
+def _draw_gaps(torch: Any, p: float, x: Any, generator: Any) -> None:
+    """Fill x (samples, features) with samples of equal uniform features, by drawing gaps between those on.
 
-    It is a function draw(x, generator) that fills x (samples, features); p is the probability of on. For
-    small p most entries are zero, and the 2^-24 grid of float32 is coarse beside p: gaps are geometric
-    variables in float64.
+    p is the probability of on, `generator` draws the gaps. For small p most entries are zero, and the 2^-24
+    grid of float32 is coarse beside p: gaps are geometric variables in float64.
     """
-
-    def draw(x: Any, generator: Any) -> None:
-        """Fill x (samples, features) with samples of the law."""
-        size = x.numel()
-        # So many gaps reach the end of x but for a chance below 1e-15 (10 standard deviations).
-        count = math.ceil(size * p + 10 * math.sqrt(size * p) + 20)
-        gaps = torch.empty(count, dtype=torch.float64, device=x.device).exponential_(generator=generator)
-        on = gaps.mul_(-1 / math.log1p(-p)).floor_().add_(1).cumsum_(0).sub_(1)
-        values = torch.empty(count, device=x.device).uniform_(generator=generator)
-        # Entries past the end are added as zeros to the last place, which needs no data-dependent size.
-        values.mul_(on < size)
-        x.zero_().view(-1).index_add_(0, on.clamp_(max=size - 1).long(), values)
-
-    return draw
+    size = x.numel()
+    # So many gaps reach the end of x but for a chance below 1e-15 (10 standard deviations).
+    count = math.ceil(size * p + 10 * math.sqrt(size * p) + 20)
+    gaps = torch.empty(count, dtype=torch.float64, device=x.device).exponential_(generator=generator)
+    on = gaps.mul_(-1 / math.log1p(-p)).floor_().add_(1).cumsum_(0).sub_(1)
+    values = torch.empty(count, device=x.device).uniform_(generator=generator)
+    # Entries past the end are added as zeros to the last place, which needs no data-dependent size.
+    values.mul_(on < size)
+    x.zero_().view(-1).index_add_(0, on.clamp_(max=size - 1).long(), values)
 
 
 def _point_sampler(torch: Any, law: Features, edges: Any) -> Draw:
@@ -135,12 +125,7 @@ def _quantile_sampler(torch: Any, law: Features, device: Any) -> Draw:
     return draw
 
 
-def _host_sampler(torch: Any, law: Features) -> Draw:
-    """Return a function draw(x, generator) that fills x (samples, features) with samples from the CPU."""
-
-    def draw(x: Any, generator: Any) -> None:
-        """Fill x (samples, features) with samples of the law."""
-        seed = torch.randint(2**62, (), generator=generator, device=x.device)
-        x.copy_(torch.from_numpy(law.sample(len(x), int(seed))))
-
-    return draw
+def _draw_on_host(torch: Any, law: Features, x: Any, generator: Any) -> None:
+    """Fill x (samples, features) with the law's own samples from the CPU, seeded by the generator."""
+    seed = torch.randint(2**62, (), generator=generator, device=x.device)
+    x.copy_(torch.from_numpy(law.sample(len(x), int(seed))))

@@ -143,8 +143,7 @@ def _stream_generator(torch: Any, device: Any, model_key: Sequence[Any], stream:
 
 def _parameter_shapes(n_features: int, n_hidden: int, tied: bool) -> list[tuple[int, ...]]:
     """Return the shapes of W_in' (n_features, n_hidden), the transpose, of W_out unless tied, and of b."""
-    weights = (n_features, n_hidden)
-    return [weights, (n_features,)] if tied else [weights, weights, (n_features,)]
+    return [(n_features, n_hidden)] * (1 if tied else 2) + [(n_features,)]
 
 
 def _parameter_views(flat: Any, n_features: int, n_hidden: int, tied: bool) -> list[Any]:
@@ -224,10 +223,7 @@ def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
         """Write add + scale a b into `out`, from float32 factors, on a CPU rounded to the precision."""
         if device.type == "cpu" and bits < 23:
             a, b = _round_to_bits(torch, a.contiguous(), bits), _round_to_bits(torch, b.contiguous(), bits)
-        if add is None:
-            torch.baddbmm(out, a, b, beta=0, alpha=scale, out=out)
-        else:
-            torch.baddbmm(add, a, b, alpha=scale, out=out)
+        torch.baddbmm(out if add is None else add, a, b, beta=0 if add is None else 1, alpha=scale, out=out)
 
     def half(out: Any, a: Any, b: Any, add: Any = None, scale: float = 1.0) -> None:
         """Write add + scale a b into `out`, from bfloat16 factors on a GPU."""
@@ -449,9 +445,8 @@ def evaluate(
         exact = exact_loss(decoder @ encoder, bias, model.law, tol=EXACT)
         return exact.loss, exact.error_estimate
     device = model.parameters.device
-    generator = _stream_generator(
-        torch, device, (model.n_features, model.n_hidden, model.law, model.seed), end
-    )
+    key = (model.n_features, model.n_hidden, model.law, model.seed)
+    generator = _stream_generator(torch, device, key, end)
     flat = torch.from_numpy(model.ends[end]).to(device)[None]
     views = _parameter_views(flat, model.n_features, model.n_hidden, model.tied)
     importance = _importance_weights(model.law, flat)

@@ -1,49 +1,46 @@
 """The exact loss for PyTorch's autograd, for training without the noise of samples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...solvers.loss import value_and_gradient
-from ...theory import validation
 from ...theory.annotations import as_annotated
-from ...theory.features import Features, as_features
+from ...theory.features import as_features
+from ...theory.validation import FloatArray, short_repr
 from .engine import load_torch
 
 
 @cache
-def _autograd_function() -> Any:
-    """Return the torch.autograd.Function (M, b, laws, tol) -> losses (instances,) of stacked ReLU(M x + b).
+def loss_function() -> Any:
+    """Return the torch.autograd.Function (name, evaluate, *tensors) -> losses with first derivatives.
 
-    M (instances, n, n) and b (instances, n) are tensors of float64 on the CPU; there is a law for each
-    instance. Losses are exact, per feature with importance; `tol` is their error in units of E x_i^2.
+    ``evaluate(*arrays)`` returns the losses, one or a vector of several models, and their derivatives in each
+    of the arrays, with the axis of the models first if there are several. Tensors are of float64 on the CPU;
+    `name` is that of the public function.
     """
     torch = load_torch()
 
     class ExactLoss(torch.autograd.Function):  # type: ignore[misc, name-defined]
-        """Exact losses of stacked models, with their first derivatives."""
+        """Exact losses, with their first derivatives."""
 
         @staticmethod
-        def forward(ctx: Any, M: Any, b: Any, laws: Sequence[Features], tol: float) -> Any:
-            """Return the losses (instances,) of ReLU(M x + b), and save their gradients in `ctx`.
-
-            M (instances, n, n) and b (instances, n) are tensors, `laws` has a law for each instance.
-            """
-            pairs = zip(M.detach().numpy(), b.detach().numpy(), laws, strict=True)
-            results = [value_and_gradient(*pair, tol=tol) for pair in pairs]
-            losses, by_M, by_b = (torch.from_numpy(np.stack(part)) for part in zip(*results, strict=True))
-            ctx.save_for_backward(by_M, by_b)
-            return losses
+        def forward(ctx: Any, name: str, evaluate: Callable[..., Any], *tensors: Any) -> Any:
+            """Return the losses by `evaluate` at the tensors, and save name and derivatives in `ctx`."""
+            losses, *derivatives = evaluate(*(tensor.detach().numpy() for tensor in tensors))
+            ctx.save_for_backward(*(torch.from_numpy(np.array(by_tensor)) for by_tensor in derivatives))
+            ctx.name = name
+            return torch.from_numpy(np.array(losses))
 
         @staticmethod
         def backward(ctx: Any, by_loss: Any) -> Any:
-            """Return the derivatives in M and b, given those in the losses, `by_loss` (instances,)."""
+            """Return the derivatives in the tensors, given those in the losses, `by_loss`."""
             if torch.is_grad_enabled():  # torch would take the gradient for a constant
-                raise RuntimeError("exact_loss has no second derivative; create_graph must be False")
-            by_M, by_b = ctx.saved_tensors
-            return by_loss[:, None, None] * by_M, by_loss[:, None] * by_b, None, None
+                raise RuntimeError(f"{ctx.name} has no second derivative; create_graph must be False")
+            saved = ctx.saved_tensors
+            return None, None, *(by_loss.reshape(-1, *[1] * (by.ndim - 1)) * by for by in saved)
 
     return ExactLoss
 
@@ -52,9 +49,7 @@ def check_tensors(torch: Any, named: Mapping[str, Any]) -> None:
     """Raise ValueError if one of the `named` arguments is no tensor, of `torch`, of a floating type."""
     for name, tensor in named.items():
         if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
-            raise ValueError(
-                f"`{name}` must be a tensor of real numbers; got {validation.short_repr(tensor)}."
-            )
+            raise ValueError(f"`{name}` must be a tensor of real numbers; got {short_repr(tensor)}.")
 
 
 @as_annotated
@@ -107,7 +102,7 @@ def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) ->
     check_tensors(torch, named)
     for name, tensor in named.items():
         if not torch.isfinite(tensor).all():
-            raise ValueError(f"`{name}` must be finite; got {validation.short_repr(tensor)}.")
+            raise ValueError(f"`{name}` must be finite; got {short_repr(tensor)}.")
     if W_out.ndim not in (2, 3) or not W_out.numel():
         rule = "(n_features, n_hidden), with instances before them if there are several"
         raise ValueError(f"`W_out` must have shape {rule}; got {tuple(W_out.shape)}.")
@@ -122,7 +117,12 @@ def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) ->
     # Casts and the product are torch's own: it leads the gradient back to the tensors as they are.
     out, into, bias = (tensor.cpu().double() for tensor in (W_out, W_in, b))
     M = (out @ into).reshape(count, n, n)
-    losses = _autograd_function().apply(
-        M, bias.reshape(count, n), [as_features(model_law, n) for model_law in laws], tol
-    )
+    all_features = [as_features(model_law, n) for model_law in laws]
+
+    def evaluate(M: FloatArray, b: FloatArray) -> list[FloatArray]:
+        """Return the losses (instances,) of ReLU(M x + b) and their derivatives in M and b, stacked."""
+        results = [value_and_gradient(*pair, tol=tol) for pair in zip(M, b, all_features, strict=True)]
+        return [np.stack(part) for part in zip(*results, strict=True)]
+
+    losses = loss_function().apply("exact_loss", evaluate, M, bias.reshape(count, n))
     return losses.reshape(instances).to(W_out.device)

@@ -1,6 +1,5 @@
 """The exact loss of networks with a nonlinear hidden layer, for PyTorch's autograd."""
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,52 +10,7 @@ from ...theory.annotations import as_annotated
 from ...theory.features import as_features
 from ...theory.model import Model
 from .engine import load_torch
-from .exact import check_tensors
-
-__all__ = ["network_loss"]
-
-_ORDER = ("W_in", "b_in", "W_out", "b", "thresholds")
-
-
-@cache
-def _autograd_function() -> Any:
-    """Return the torch.autograd.Function (evaluator, target, *tensors) -> scalar loss.
-
-    The evaluator is one of `solvers.loss`, which returns a network's exact loss at a law, mean over outputs
-    of importance times squared error. `target` is what the outputs should be, a name such as "relu", or
-    arrays. The tensors are W_in, b_in, W_out, b and, of a JumpReLU, thresholds.
-    """
-    torch = load_torch()
-
-    class NetworkLoss(torch.autograd.Function):  # type: ignore[misc, name-defined]
-        """The exact loss of a network, with its first derivatives."""
-
-        @staticmethod
-        def forward(ctx: Any, f: Any, target: Any, *tensors: Any) -> Any:
-            """Return the loss of a network by its evaluator f, and keep the gradient in `ctx` for `backward`.
-
-            `target` is as for f; `tensors` are W_in, b_in, W_out, b and, for JumpReLUs, the thresholds.
-            """
-            W_in, b_in, W_out, b, *thresholds = (tensor.detach().numpy() for tensor in tensors)
-            # A tied model has one derivative for both matrices, but autograd sums those of each.
-            if np.array_equal(W_out, W_in.T):
-                W_out = W_out.copy()
-                W_out[0, 0] = np.nextafter(W_out[0, 0], np.inf)
-            hidden = "jumprelu" if thresholds else "relu"
-            model = Model(W_in, b_in, hidden, W_out, b, "identity", *thresholds)
-            result = f(model, gradient=True, target=target)
-            by = [result.gradient[name] for name in _ORDER[: len(tensors)]]
-            ctx.save_for_backward(*(torch.from_numpy(np.array(derivative)) for derivative in by))
-            return torch.tensor(result.loss, dtype=torch.float64)
-
-        @staticmethod
-        def backward(ctx: Any, by_loss: Any) -> Any:
-            """Return the derivatives in the tensors, given that in the loss, `by_loss`."""
-            if torch.is_grad_enabled():  # torch would take the gradient for a constant
-                raise RuntimeError("network_loss has no second derivative; create_graph must be False")
-            return None, None, *(by_loss * saved_tensor for saved_tensor in ctx.saved_tensors)
-
-    return NetworkLoss
+from .exact import check_tensors, loss_function
 
 
 @as_annotated
@@ -120,5 +74,17 @@ def network_loss(
     features = as_features(law, W_in.shape[1])
     # Casts are torch's own: it leads the gradient back to the tensors as they are.
     tensors = [tensor.cpu().double() for tensor in named.values()]
-    losses = _autograd_function().apply(evaluator(features, tol=tol), target, *tensors)
-    return losses.to(W_in.device)
+    loss_of = evaluator(features, tol=tol)
+
+    def evaluate(W_in: Any, b_in: Any, W_out: Any, b: Any, *thresholds: Any) -> list[Any]:
+        """Return the loss of the network of these arrays, and its derivative in each of them."""
+        # A tied model has one derivative for both matrices, but autograd sums those of each.
+        if np.array_equal(W_out, W_in.T):
+            W_out = W_out.copy()
+            W_out[0, 0] = np.nextafter(W_out[0, 0], np.inf)
+        hidden = "jumprelu" if thresholds else "relu"
+        model = Model(W_in, b_in, hidden, W_out, b, "identity", *thresholds)
+        result: Any = loss_of(model, gradient=True, target=target)
+        return [result.loss, *(result.gradient[name] for name in named)]
+
+    return loss_function().apply("network_loss", evaluate, *tensors).to(W_in.device)

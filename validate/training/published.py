@@ -12,8 +12,8 @@ import xarray as xr
 from ...theory import validation
 from ...theory.annotations import as_annotated
 from . import engine
-from .points import LARGEST_SIZE, MOST_EVALUATION_SAMPLES, grid
-from .results import VECTORS, by_end_and_model, numbers_at_end
+from .points import MOST_EVALUATION_SAMPLES, grid
+from .results import VECTORS, dataset
 from .run import one_thread_each, reach_end
 from .schedule import BLOCK, STOPPING_RULE, is_falling
 
@@ -100,8 +100,7 @@ def run_published(
     >>> ds["status"].item(), ds["steps"].item()
     ('step limit', 60)
     """
-    n = validation.integer("n_features", n_features, 2, LARGEST_SIZE)
-    hidden, ps, seed = grid(n, p, ratio, seeds)
+    hidden, ps, seed = grid(n_features, p, ratio, seeds)
     if len({*zip(hidden, ps, strict=True)}) > 1:
         raise ValueError(f"`p`, `ratio` must be one number each; got {len(ps)} models.")
     epochs = validation.integer("most_epochs", most_epochs, 1)
@@ -109,30 +108,18 @@ def run_published(
     torch = engine.load_torch()
     torch_device = engine.choose_device(torch, device)
     engine.check_precision(torch, precision, torch_device)
-    began, batch, epsilon = time.perf_counter(), 1024, EPSILON * n
+    began, batch, epsilon = time.perf_counter(), 1024, EPSILON * n_features
     models = [
-        engine.new_model(torch, torch_device, n, int(m), float(q), int(s), False, init, 0.0, epsilon)
+        engine.new_model(torch, torch_device, n_features, int(m), float(q), int(s), False, init, 0.0, epsilon)
         for m, q, s in zip(hidden, ps, seed, strict=True)
     ]
     losses = _train_until_stopped(torch, models, epochs, batch, precision, cuda_graph)
-    numbers = [
-        numbers_at_end(model, STOPPING_RULE, engine.evaluate(torch, model, STOPPING_RULE, samples, batch))
-        for model in models
+    evaluated = [
+        {STOPPING_RULE: engine.evaluate(torch, model, STOPPING_RULE, samples, batch)} for model in models
     ]
     history = np.full((len(models), max(map(len, losses)) // EPOCH), np.nan)
     for means, model_losses in zip(history, losses, strict=True):
         means[: len(model_losses) // EPOCH] = np.reshape(model_losses, (-1, EPOCH)).mean(axis=1)
-    data = {
-        "status": (("end", "model"), [[model.status[STOPPING_RULE] for model in models]]),
-        "steps": (("end", "model"), [[model.step for model in models]]),
-        **by_end_and_model([numbers]),
-        "n_features": n,
-        "n_hidden": ("model", hidden),
-        "p": ("model", ps),
-        "seed": ("model", seed),
-        "text_steps": ("model", [_stop_by_text(model_losses) for model_losses in losses]),
-        "epoch_losses": (("model", "epoch"), history),
-    }
     settings = {
         "init": init,
         "precision": precision,
@@ -141,7 +128,11 @@ def run_published(
     }
     settings |= {"most_epochs": epochs, **engine.provenance(torch, torch_device, began)}
     settings["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
-    return xr.Dataset(data, {"end": [STOPPING_RULE]}, settings).drop_vars(VECTORS)
+    ds = dataset(models, evaluated, [STOPPING_RULE], False, settings)
+    return ds.drop_vars([*VECTORS, "history", "block"]).assign(
+        text_steps=("model", [_stop_by_text(model_losses) for model_losses in losses]),
+        epoch_losses=(("model", "epoch"), history),
+    )
 
 
 def _train_until_stopped(

@@ -17,7 +17,7 @@ _PAIR = ("end", "model")
 VECTORS = ("diagonal", "bias")
 
 
-def numbers_at_end(model: ModelState, end: str, loss: tuple[float, float]) -> dict[str, Any]:
+def _numbers_at_end(model: ModelState, end: str, loss: tuple[float, float]) -> dict[str, Any]:
     """Return by name the numbers of a model at an end: loss, its error, weights' statistics and two arrays.
 
     These are "diagonal", of M = W_out W_in, and "bias" (n_features,); the others are "loss", "loss_se" and
@@ -30,7 +30,7 @@ def numbers_at_end(model: ModelState, end: str, loss: tuple[float, float]) -> di
     return {"loss": loss[0], "loss_se": loss[1], **vectors, **weight_statistics(M, bias)}
 
 
-def by_end_and_model(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+def _by_end_and_model(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     """Return dataset variables over (end, model), or (end, model, feature), from rows[end][model][name].
 
     Ends are those of training, "stopping rule" and "converged". Missing numbers are NaN.
@@ -78,7 +78,7 @@ def dataset(
     nothing = {"loss": np.nan, "loss_se": np.nan} | dict.fromkeys(VECTORS, np.full(n_features, np.nan))
     numbers = [
         [
-            numbers_at_end(model, end, known[end]) if end in known else nothing
+            _numbers_at_end(model, end, known[end]) if end in known else nothing
             for model, known in zip(models, losses, strict=True)
         ]
         for end in ends
@@ -93,7 +93,7 @@ def dataset(
         "seed": ("model", [model.seed for model in models]),
         "status": (_PAIR, [[model.status[end] for model in models] for end in ends]),
         "steps": (_PAIR, [[model.end_steps[end] for model in models] for end in ends]),
-        **by_end_and_model(numbers),
+        **_by_end_and_model(numbers),
         "history": (("model", "block"), history),
         **(_padded_weights(models, ends) if keep_weights else {}),
     }

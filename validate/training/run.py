@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -205,12 +205,16 @@ def train(
     torch_device = engine.choose_device(torch, device)
     settings = replace(settings, device=torch_device.type)
     engine.check_precision(torch, precision, torch_device)
-    _check_cuda_graph(cuda_graph, settings.device, law)
+    if cuda_graph and (settings.device != "cuda" or getattr(law, "exactly", None) is not None):
+        what = "a law with `exactly`" if settings.device == "cuda" else "the device 'cpu'"
+        raise ValueError(f"`cuda_graph` must be False for {what}; got True.")
     threads = torch.get_num_threads() if threads is None else validation.integer("threads", threads, 1, 1024)
     law_digest = f"{engine.law_digest(law):016x}" if isinstance(law, Features) else None
     identity = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": law_digest} | settings.as_dict()
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
-    models = _new_models(torch, torch_device, settings, zip(hidden, laws, seeds, strict=True))
+    shared: Any = settings.tied, settings.init, settings.weight_decay, settings.epsilon
+    keys = zip(hidden, laws, seeds, strict=True)
+    models = [engine.new_model(torch, torch_device, settings.n_features, *key, *shared) for key in keys]
     began = time.perf_counter()
     if path is not None and path.exists():
         began -= checkpoints.load(torch, path, identity, models)
@@ -313,25 +317,6 @@ def _as_probability(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLi
     law = as_features(p, n_features, "p")
     is_number = law.has_equal_features and law.scale[0] == 1.0 and np.all(law.importance == 1.0)
     return float(law.p[0]) if is_number else law
-
-
-def _new_models(
-    torch: Any, torch_device: Any, settings: TrainingSettings, keys: Iterable[tuple[int, Law, int]]
-) -> list[ModelState]:
-    """Return untrained models on `torch_device`, one for each (n_hidden, law, seed) of `keys`.
-
-    Other fields are those of the `settings`.
-    """
-    shared: Any = settings.tied, settings.init, settings.weight_decay, settings.epsilon
-    return [engine.new_model(torch, torch_device, settings.n_features, *key, *shared) for key in keys]
-
-
-def _check_cuda_graph(cuda_graph: bool, device: str, law: npt.ArrayLike | Features) -> None:
-    """Raise ValueError if `cuda_graph` is set for a `device` other than "cuda", or a law of exactly k on."""
-    can_capture = device == "cuda" and getattr(law, "exactly", None) is None
-    if validation.flag("cuda_graph", cuda_graph) and not can_capture:
-        what = "a law with `exactly`" if device == "cuda" else "the device 'cpu'"
-        raise ValueError(f"`cuda_graph` must be False for {what}; got True.")
 
 
 @contextmanager

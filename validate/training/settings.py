@@ -44,7 +44,6 @@ class TrainingSettings:
         n_features = validation.integer("n_features", self.n_features, 2, LARGEST_SIZE)
         checked = {
             "n_features": n_features,
-            "tied": validation.flag("tied", self.tied),
             "init": validation.choice("init", self.init, INITS),
             "schedule": validation.choice("schedule", self.schedule, tuple(ENDS)),
             "steps": _whole_blocks("steps", self.steps),
@@ -54,7 +53,6 @@ class TrainingSettings:
                 "peak_learning_rate", self.peak_learning_rate, PEAK_LEARNING_RATE
             ),
             "precision": validation.choice("precision", self.precision, tuple(PRECISIONS)),
-            "weight_decay": validation.number("weight_decay", self.weight_decay),
             "most_steps": None if self.most_steps is None else _whole_blocks("most_steps", self.most_steps),
         }
         for name, value in checked.items():

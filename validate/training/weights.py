@@ -3,8 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ...theory import validation
-from ...theory.validation import FloatArray
+from ...theory.validation import FloatArray, matrix, vector
 
 __all__ = ["DROPPED", "weight_statistics"]
 
@@ -15,7 +14,7 @@ DROPPED = 0.1
 
 def square_matrix(M: npt.ArrayLike) -> FloatArray:
     """Return a float copy of a square matrix of at least 2 rows; ValueError if M is not one."""
-    checked = validation.matrix("M", M).copy()
+    checked = matrix("M", M).copy()
     if checked.shape[0] < 2 or checked.shape[1] != checked.shape[0]:
         raise ValueError(f"`M` must be square with at least 2 rows; got shape {checked.shape}.")
     return checked
@@ -50,7 +49,7 @@ def weight_statistics(M: npt.ArrayLike, b: npt.ArrayLike) -> dict[str, float]:
     """
     off = square_matrix(M)
     n, diagonal = len(off), off.diagonal().copy()
-    b = validation.vector("b", b, n)
+    b = vector("b", b, n)
     np.fill_diagonal(off, 0)
     with np.errstate(over="ignore", invalid="ignore"):
         row_mean = off.sum(axis=1) / (n - 1)

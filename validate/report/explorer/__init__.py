@@ -57,13 +57,14 @@ def explore(path: str | Path) -> Path:
     target = files.page_file(path)
     page = (_FOLDER / "page.html").read_text(encoding="utf-8")
     page = re.sub(r"/\*(\w+\.\w+)\*/", lambda mark: (_FOLDER / mark[1]).read_text(encoding="utf-8"), page)
-    files.write_text(target, page.replace("/*DATA*/", json.dumps(_data()).replace("</", "<\\/")))
+    data = json.dumps(_data(), default=_as_list)
+    files.write_text(target, page.replace("/*DATA*/", data.replace("</", "<\\/")))
     return target
 
 
 @functools.cache
 def _data() -> dict[str, Any]:
-    """Return the page's data by name, in lists for JSON: "diagram", "widths" and "models".
+    """Return the page's data by name: "diagram", "widths" and "models".
 
     "diagram" has the axes sparsity and importance of two features on one neuron, and phase, W, b and loss at
     each of its points; "widths" the axes p and ratio of neurons to features, and losses per feature over both
@@ -74,15 +75,13 @@ def _data() -> dict[str, Any]:
     codes = run_envelope(64).isel(p=slice(2, None, _STEP))
     curves = {name: codes[name] for name in ("rug", "linear", "lower_bound")}
     curves |= {name: codes["loss"].sel(models=name) for name in ("tied", "free")}
-    data = {
+    return {
         "diagram": {
             "sparsity": sparsity,
             "importance": importance,
             "phases": list(PHASES),
-            "phase": diagram.phase,
             "W": diagram.W[..., 0],
-            "b": diagram.b,
-            "loss": diagram.loss,
+            **{name: getattr(diagram, name) for name in ("phase", "b", "loss")},
         },
         "widths": {
             "p": codes["p"].values,
@@ -91,7 +90,6 @@ def _data() -> dict[str, Any]:
         },
         "models": [*_solved_models()],
     }
-    return {name: _as_lists(part) for name, part in data.items()}
 
 
 def _solved_models() -> Iterator[dict[str, Any]]:
@@ -111,15 +109,9 @@ def _solved_models() -> Iterator[dict[str, Any]]:
                 yield {"W": local.W_out, "b": local.b, "group": group}
 
 
-def _as_lists(value: Any) -> Any:
-    """Return arrays in nested dicts and lists as lists; of two axes or more, floats with nine digits."""
-    if isinstance(value, dict):
-        return {name: _as_lists(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_as_lists(entry) for entry in value]
-    if isinstance(value, np.ndarray):
-        return value.tolist() if value.ndim < 2 or value.dtype.kind != "f" else _rounded(value)
-    return value
+def _as_list(array: Any) -> Any:
+    """Return an array as a list, for JSON; of two axes or more, floats with nine digits."""
+    return array.tolist() if array.ndim < 2 or array.dtype.kind != "f" else _rounded(array)
 
 
 def _rounded(values: Any) -> Any:

@@ -115,11 +115,8 @@ def errata(rows: Iterable[CheckedClaim]) -> str:
         parts.append(f"{_CONSTANTS}\n\n{MEANINGS[Verdict.UP_TO_CONSTANTS]}")
     for source, order_rows in orders.items():
         if order_rows:
-            title, letters = _SOURCES.get(source, (source, ""))
-            count = count_noun(len(order_rows), "statement")
-            head = f"<details>\n<summary><b>{_cell(title)}</b>, {count}</summary>"
             table = _markdown_table(("where", "printed", "with the constant"), order_rows)
-            parts.append("\n\n".join(filter(None, [head, _cell(letters), table, "</details>"])))
+            parts.append(_details(source, count_noun(len(order_rows), "statement"), table))
     return "\n\n".join(parts)
 
 
@@ -128,7 +125,6 @@ def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
 
     `rows` are its claims.
     """
-    title, letters = _SOURCES.get(source, (source, ""))
     wrong = [row for row in rows if row.verdict in WRONG]
     undecided = [row for row in rows if row.verdict in UNDECIDED]
     counts = {str(kind): sum(row.verdict is kind for row in rows) for kind in WRONG}
@@ -139,15 +135,17 @@ def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
         if count
     )
     summary = f"{count_noun(len(rows), 'statement')}: {faults or 'all hold as printed'}"
-    parts = [f"<details>\n<summary><b>{_cell(title)}</b>, {summary}</summary>"]
-    if letters and wrong:
-        parts.append(_cell(letters))
-    if wrong:
-        parts.append(_markdown_table(("where", "printed", "verdict", "what is true"), wrong))
-    if undecided:
-        ids = ", ".join(f"{row.claim.id} ({row.verdict})" for row in undecided)
-        parts.append(_cell(f"Not decided: {ids}."))
-    return "\n\n".join([*parts, "</details>"])
+    table = _markdown_table(("where", "printed", "verdict", "what is true"), wrong) if wrong else ""
+    ids = ", ".join(f"{row.claim.id} ({row.verdict})" for row in undecided)
+    return _details(source, summary, table, f"Not decided: {ids}." if ids else "")
+
+
+def _details(source: str, summary: str, table: str, ending: str = "") -> str:
+    """Return a Markdown section to unfold: the source's title, a summary, and the table with its letters."""
+    title, letters = _SOURCES.get(source, (source, ""))
+    head = f"<details>\n<summary><b>{_cell(title)}</b>, {summary}</summary>"
+    parts = [head, _cell(letters) if table else "", table, _cell(ending), "</details>"]
+    return "\n\n".join(filter(None, parts))
 
 
 def _markdown_table(columns: Sequence[str], rows: Iterable[CheckedClaim]) -> str:

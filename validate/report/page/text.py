@@ -89,9 +89,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], cap
     rows = list(rows)
     for row in rows:
         if len(row) != len(columns):
-            raise ValueError(
-                f"`rows` must have {len(columns)} cells, as `columns` has; got {short_repr(row)}."
-            )
+            rule = f"{len(columns)} cells, as `columns` has"
+            raise ValueError(f"`rows` must have {rule}; got {short_repr(row)}.")
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [any(row[k][1] for row in cells) for k in range(len(columns))]
 

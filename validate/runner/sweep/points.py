@@ -281,9 +281,8 @@ def result_arrays(result: Any, plan: Plan) -> Arrays:
     """
     items: list[tuple[str, tuple[Any, ...] | None, Any]]
     if isinstance(result, xr.Dataset):
-        items = [
-            (str(name), values.dims, values.values) for name, values in result.squeeze().variables.items()
-        ]
+        variables = result.squeeze().variables
+        items = [(str(name), variable.dims, variable.values) for name, variable in variables.items()]
     else:
         if dataclasses.is_dataclass(result) and not isinstance(result, type):
             result = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}

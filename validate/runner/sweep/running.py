@@ -105,11 +105,8 @@ def run(
         waiting, n_running = list(reversed(missing)), 0
         clock = ProgressClock([*tasks.values()], progress or (lambda line: None))
 
-        def next_task(size: int) -> Task | None:
-            """Return the task of a waiting chunk; None if none waits, or all wait for the first result.
-
-            `size`, the number of tasks at a time, is not used.
-            """
+        def next_task() -> Task | None:
+            """Return the task of a waiting chunk; None if none waits, or all wait for the first result."""
             nonlocal n_running
             # The first successful grid point defines the arrays: until then one chunk at a time.
             if not waiting or (n_running and not sweep.results):

@@ -59,6 +59,11 @@ def _open_group(url: str, mode: str) -> Any:
         ) from error
 
 
+def _refusal(url: str, rule: str, error: Exception) -> ValueError:
+    """Return the ValueError for a damaged store at `url`: it must be what `rule` says."""
+    return ValueError(f"`store` must be {rule}; got {short_repr(url)} ({error_text(error)}).")
+
+
 @contextmanager
 def open_for_writing(url: str, plan: Plan) -> Iterator["SweepStore"]:
     """Give the store of a plan at `url`, new or existing; a folder is locked against other processes.
@@ -116,9 +121,7 @@ class SweepStore:
                 group[name]
         except Exception as error:  # damaged metadata raise many types
             rule = "a whole sweep: bring its zarr.json back from a copy, or begin another store"
-            raise ValueError(
-                f"`store` must be {rule}; got {short_repr(url)} ({error_text(error)})."
-            ) from error
+            raise _refusal(url, rule, error) from error
 
     @property
     def results(self) -> list[str]:
@@ -136,9 +139,7 @@ class SweepStore:
             if name in self._group and (damage := _find_damage(self._group[name])):
                 file, error = f"{name}/{damage[0]}", damage[1]
                 rule = f"a whole sweep; remove its damaged chunk {file}, and the same sweep makes it anew"
-                raise ValueError(
-                    f"`store` must be {rule}; got {short_repr(self._url)} ({error_text(error)})."
-                ) from error
+                raise _refusal(self._url, rule, error) from error
 
     def prepare(self) -> None:
         """Create the arrays of axes and states, and those of results if they are known."""
