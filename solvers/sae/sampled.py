@@ -90,7 +90,7 @@ def sample_objective(
     pairs = law.pair_probability()
     np.fill_diagonal(pairs, law.on_probability())
     second = np.sum(phi @ law.second_moment_matrix() * phi)
-    known, errors = (np.zeros(_CONTROLS - _OF_FEATURES),) * 2 if latents is None else latents
+    known, known_errors = (np.zeros(_CONTROLS - _OF_FEATURES),) * 2 if latents is None else latents
     origin = np.array([law.mean.sum(), np.trace(pairs), pairs.sum(), second, *known, 0.0])
 
     def batch(at: int) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
@@ -128,7 +128,7 @@ def sample_objective(
     parts, error, slope = _regress(total, products, count * size, strengths, controls)
     parts += shift
     error = float(
-        np.hypot(error, np.abs(slope[_OF_FEATURES:] @ strengths) @ errors[: controls - _OF_FEATURES])
+        np.hypot(error, np.abs(slope[_OF_FEATURES:] @ strengths) @ known_errors[: controls - _OF_FEATURES])
     )
     if not gradient:
         return SampledObjective(parts, error, None, None)
@@ -315,7 +315,8 @@ def _dot(x: FloatArray, y: FloatArray) -> float:
         d += x[k + 3] * y[k + 3]
     for k in range(quads, x.size):
         a += x[k] * y[k]
-    return (a + b) + (c + d)
+    total: float = (a + b) + (c + d)
+    return total
 
 
 @inlined
@@ -433,8 +434,9 @@ def _jump(net: _Network, at: _Input, i: int, j: int, shift: float) -> float:
         if above != tail[i] and h[m] > 0.0:
             for k in range(r.size):
                 r[k] -= h[m] * V[m, k]
-    jump: float = t[i] * net.norms[i] * (net.l1 + tail[i] * t[i] * net.norms[i])
-    return jump + 2.0 * t[i] * _dot(R, V[i])
+    alone = t[i] * net.norms[i] * (net.l1 + tail[i] * t[i] * net.norms[i])
+    jump: float = alone + 2.0 * t[i] * _dot(R, V[i])
+    return jump
 
 
 @kernel

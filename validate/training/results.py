@@ -18,11 +18,11 @@ VECTORS = ("diagonal", "bias")
 
 
 def _numbers_at_end(model: ModelState, end: str, loss: tuple[float, float]) -> dict[str, Any]:
-    """Return by name the numbers of a model at an end: loss, its error, weights' statistics and two arrays.
+    """Return numbers of a model with the weights that it had at one `end` of its training, by name.
 
-    These are "diagonal", of M = W_out W_in, and "bias" (n_features,); the others are "loss", "loss_se" and
-    those of `weight_statistics`, such as means and standard deviations of M and b. `end` is "stopping rule"
-    or "converged". `loss` is (loss, error), as `engine.evaluate` returns it.
+    They are "loss" and "loss_se", the pair `loss` (mean over samples, its standard error); "diagonal" and
+    "bias", (n_features,) each, the diagonal of M = W_out W_in and the output bias b; and the scalars of
+    `weight_statistics`, such as mean and standard deviation of both. `end` is "stopping rule" or "converged".
     """
     decoder, encoder, bias = engine.unpack_parameters(model, model.ends[end])
     M = decoder @ encoder

@@ -254,10 +254,11 @@ class _Targets:
         self.share = float(np.min(rms[rms > 0.0] / self.size[rms > 0.0], initial=1.0))
 
     def error_per_unit(self, g: FloatArray, g0: FloatArray) -> FloatArray:
-        """Return the error of each neuron's E h (g0 + g t), (n_hidden,), if E h and E h f(x_j) are off by 1.
+        """Return the largest error of E h_i (g0_i + sum over k of g_ik t_k) for each neuron h_i, (n_hidden,).
 
-        The loss is a sum of E h_i (g0_i + sum of g_ik t_k) over the hidden neurons h_i, with the targets t,
-        and of means of products of two neurons. g has the shape (n_hidden, n_outputs), g0 (n_hidden,).
+        It is that where E h_i, all E h_i f(x_j) and all E h_i x_j are off by at most 1: the sum of the sizes
+        of their coefficients, as a target is t_k = sum over j of A_kj f(x_j) + B_kj x_j. The loss has such
+        terms, with g (n_hidden, n_outputs) and g0 (n_hidden,) from the output weights and biases.
         """
         size = np.abs(g0) + np.abs(g @ self.A).sum(axis=1)
         return np.asarray(size if self.B is None else size + np.abs(g @ self.B).sum(axis=1))
