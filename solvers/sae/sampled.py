@@ -30,6 +30,8 @@ _AT_THRESHOLD = 8
 _ROUND = 16
 # Numbers of an input whose means are always known, and all that may be; the squared error comes after them.
 _OF_FEATURES, _CONTROLS = 4, 8
+# Largest error of a known mean, over the standard error of the samples' own.
+_KNOWN = 0.2
 # Of an input: squared error, l1, L0.
 _PARTS = (8, 6, 7)
 
@@ -123,13 +125,15 @@ def sample_objective(
             remaining = time_left(work_seconds() - begin, ends, count)
             status(f"{ends * size:,} of {count * size:,} samples{remaining}")
     shift = np.array([0.0, *known[2:]])  # of the parts of the objective, in `total`
-    controls = _OF_FEATURES if latents is None else _CONTROLS
+    controls = np.arange(_OF_FEATURES if latents is None else _CONTROLS)
+    errors_of_means = np.r_[np.zeros(_OF_FEATURES), known_errors][controls]
+    # One whose mean is known little better than samples say is of no use.
+    samples_say = np.sqrt(products.diagonal()[controls]) / (count * size)
+    controls = controls[errors_of_means <= _KNOWN * samples_say]
     strengths = np.array([1.0, weights.l1, weights.l0])
     parts, error, slope = _regress(total, products, count * size, strengths, controls)
     parts += shift
-    error = float(
-        np.hypot(error, np.abs(slope[_OF_FEATURES:] @ strengths) @ known_errors[: controls - _OF_FEATURES])
-    )
+    error = float(np.hypot(error, np.abs(slope @ strengths) @ errors_of_means[controls]))
     if not gradient:
         return SampledObjective(parts, error, None, None)
     means = {name: array / count for name, array in slopes.items()}
@@ -141,26 +145,26 @@ def sample_objective(
 
 
 def _regress(
-    total: FloatArray, products: FloatArray, samples: int, weights: FloatArray, controls: int
+    total: FloatArray, products: FloatArray, samples: int, weights: FloatArray, controls: IntArray
 ) -> tuple[FloatArray, float, FloatArray]:
     """Return (means of the parts given the known means of the controls, error of their weighted sum, slopes).
 
-    The first `controls` numbers of an input have known means; the parts of its objective are squared error,
-    l1 and L0, in `_PARTS`. With all, less the known means, in one vector y, `total` is the sum of y and
-    `products` that of y y', over `samples` inputs. `weights` are those of the three parts. The slopes,
-    (controls, 3), are those of the regression of the parts.
+    The numbers of an input with the indices `controls` have known means; the parts of its objective are
+    squared error, l1 and L0, in `_PARTS`. With all, less the known means, in one vector y, `total` is the sum
+    of y and `products` that of y y', over `samples` inputs. `weights` are those of the three parts. The
+    slopes, (controls, 3), are those of the regression of the parts.
     """
     mean = total / samples
     spread = products / samples - np.outer(mean, mean)
     parts = list(_PARTS)
-    of_controls, of_parts = spread[:controls, :controls], spread[:controls, parts]
+    of_controls, of_parts = spread[np.ix_(controls, controls)], spread[np.ix_(controls, np.array(parts))]
     # Each in units of its spread: they differ by decades.
     unit = np.sqrt(np.maximum(of_controls.diagonal(), 0.0))
     unit = np.where(unit > 0.0, unit, 1.0)
     inverse = np.linalg.pinv(of_controls / np.outer(unit, unit), 1e-10, hermitian=True)
     slope = inverse @ (of_parts / unit[:, None]) / unit[:, None]
     left = weights @ (spread[np.ix_(parts, parts)] - slope.T @ of_parts) @ weights
-    return mean[parts] - mean[:controls] @ slope, float(np.sqrt(max(float(left), 0.0) / samples)), slope
+    return mean[parts] - mean[controls] @ slope, float(np.sqrt(max(float(left), 0.0) / samples)), slope
 
 
 class _Network(NamedTuple):

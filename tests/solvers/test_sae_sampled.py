@@ -85,7 +85,7 @@ def test_exact_means_of_single_latents_leave_a_smaller_error(law, hidden, prefix
 
     def objective(method, seed=0):
         return AutoencoderObjective(
-            law, phi, l1=0.2, l0=0.1, prefixes=prefixes, method=method, samples=6000, rng=seed
+            law, phi, l1=0.2, l0=0.1, prefixes=prefixes, method=method, samples=25_000, rng=seed
         )
 
     exact = objective("exact")(sae, gradient=False)

@@ -332,8 +332,11 @@ class Features:
             on = draw_given(self.blocks, self.exactly, size, generator)
         else:
             on = generator.random((size, self.n_features)) < self.p
-            for indices, patterns, probabilities in self.groups:
-                on[:, indices] = patterns[generator.choice(len(patterns), size, p=probabilities)] > 0
+            draws = generator.random((len(self.groups), size))
+            for (indices, patterns, probabilities), draw in zip(self.groups, draws, strict=True):
+                edges = np.cumsum(probabilities)
+                pattern = np.searchsorted(edges / edges[-1], draw, side="right")
+                on[:, indices] = (patterns > 0)[pattern]
         x = on * self.scale
         x[on] *= self.values.draw(generator, np.count_nonzero(on))
         return np.asarray(x)
