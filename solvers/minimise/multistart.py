@@ -740,11 +740,12 @@ class _Search:
         rng: np.random.Generator,
         needed: bool,
     ) -> list[DescentResult]:
-        """Return distinct ends of descents from `begin`, and from random moves of features of the best ends.
+        """Return distinct ends of descents on `cheap`, the loss on samples, sorted by the more exact `judge`.
 
-        The best are those of least `judge`; a search by `cheap` would fit the samples instead. Arguments are
-        those of `screen_on_samples`: descents are on `cheap` from `begin`, with `count` random starts, one at
-        least if `needed`.
+        Descents start from `begin`; then, for a number of times that grows with `count`, the number of random
+        starts in `begin`, from one of the best ends so far with two features exchanged or one drawn anew at
+        random (`perturbed_models`). The best are those of least `judge`, as a search by `cheap`
+        would fit its samples. [] if no descent was made in time; if `needed`, the first is made in any case.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)

@@ -28,7 +28,12 @@ def _checked_chances(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
 
 
 def group(name: str, value: Any, n: int) -> Group:
-    """Return (indices, patterns, probabilities) as arrays; ValueError if `value` is no group of n."""
+    """Return the group that `value` is, among n features, as arrays (indices, patterns, probabilities).
+
+    A group is such a triple: indices (g,) of its features, patterns (r, g) of 0 and 1 that say which of them
+    are on, and the probabilities (r,) of these patterns, which are normalised. ValueError, which calls it by
+    the argument's `name`, if `value` is none.
+    """
     if not isinstance(value, Sequence) or len(value) != 3:
         made_by = "as `synchronous`, `exclusive` and `parent_child` of theory.features make it"
         raise ValueError(

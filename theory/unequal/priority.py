@@ -344,9 +344,12 @@ def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
 def _total_plane_loss(
     flat: IntArray, starts: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, swapped: int
 ) -> float:
-    """Return the total loss of all planes; reorder in place planes of at most `swapped` features.
+    """Return the total loss of all planes of a priority code, the smaller planes in a better order.
 
-    `flat` lists the features of all planes, that of plane k from starts[k] on; `weight` is each feature's
+    A plane is two hidden dimensions that several features share, listed by priority: while one of higher
+    priority is on, the outputs of most later ones are 0. In planes of at most `swapped` features, if features
+    come in groups, neighbours are swapped in place as long as that lowers the loss; others stay. `flat` lists the features of all planes, those of plane k from starts[k] on;
+    `weight` is each feature's
     importance times scale², `dropped` its loss if the output is a constant. `table` has the group
     of each feature and the groups' patterns with their probabilities (`_let_silence` lists its arrays).
     """

@@ -93,7 +93,11 @@ def _describe_commands() -> Iterator[str]:
 
 
 def _describe_package(package: Any) -> Iterator[str]:
-    """Yield a line for each public name of the modules of a package."""
+    """Yield the lines that ``superposition interface`` prints of a package of ours, in Markdown.
+
+    They are headings with the first paragraph of the package's docstring, and of those of its modules that
+    have public names; below a module, for each name, its path, its signature and that of its own.
+    """
     path_below = package.__name__.partition(".")[2]
     yield f"# superposition.{path_below}\n\n{_first_paragraph(inspect.getdoc(package))}\n"
     for module in public_modules(package):

@@ -175,9 +175,11 @@ def _stack_blocks(
 ) -> _Block:
     """Return (dimensions, values) of the variable `name` in all runs, stacked along the rows.
 
-    For each run `blocks` has its part, (other dimensions, values with a first axis of rows), or None, and
-    `layouts` its sizes and its place along the combined dimensions, whose sizes are `sizes`. Runs without
-    the variable, or with smaller dimensions, are padded with nan or "".
+    For each run `blocks` has its part, (other dimensions, values with a first axis of rows), or None if it
+    lacks the variable. `layouts`, from `_layout`, have for each run the sizes of its dimensions that become
+    rows ("rows"), and for each other dimension the [start, stop] that its labels take up among those of all
+    runs ("spans"); `sizes` are the sizes of these dimensions for all runs together. Where a run has nothing,
+    there is nan or "".
     """
     present = [block for block in blocks if block is not None]
     dims = present[0][0]

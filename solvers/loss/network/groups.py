@@ -295,10 +295,11 @@ def _add_product(r: float, a_re: FloatArray, a_im: FloatArray, b_re: FloatArray,
 def differentiate_steps(
     units: UnitFactors, u: int, re: FloatArray, im: FloatArray, by_re: FloatArray, by_im: FloatArray
 ) -> None:
-    """Write the derivatives of the last row of unit u of `units` by all its rows to `by_re` and `by_im`.
+    """Write the complex derivatives of the last row of unit u of `units` by each of its rows.
 
-    All have the shape (rows, columns); `re` and `im` are the rows: transforms of the unit's features, and
-    those that `apply_steps` computed from them.
+    Real parts go to `by_re`, imaginary ones to `by_im`, (rows, columns), of which row k has those by row k.
+    `re` and `im` are the real and imaginary parts of the rows: first the transforms of the unit's features,
+    then the rows that `apply_steps` computed from them, one a step (`UnitFactors` says how).
     """
     last = units.first[u + 1] - units.first[u] - 1 + units.begin[u + 1] - units.begin[u]
     by_re[: last + 1] = 0.0

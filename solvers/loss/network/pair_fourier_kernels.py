@@ -120,9 +120,11 @@ def _interpolate(per_cell: float, table: FloatArray, y: float) -> tuple[float, f
 
 @kernel
 def _interpolate_all(per_cell: float, table: FloatArray, y: FloatArray, out: ComplexArray) -> None:
-    """Write E v^r e^{iyv}, r = 0, 1, 2, from the table to `out` (3, y.size).
+    """Write E v^r e^{iyv}, r = 0, 1, 2, at all y to `out` (3, y.size), v being the value of a feature.
 
-    `per_cell` is the number of its cells for a unit of y.
+    `table`, (3, cells, DEGREE + 1, 2), has for each r and cell the coefficients of a polynomial, the lowest
+    power first, real and imaginary. Cell k is that of abs(y) from k / `per_cell` to (k + 1) / `per_cell`; the
+    polynomial's variable goes from -1 to 1 there.
     """
     for i in range(y.size):
         for r in range(3):
