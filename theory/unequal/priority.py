@@ -348,10 +348,11 @@ def _total_plane_loss(
 
     A plane is two hidden dimensions that several features share, listed by priority: while one of higher
     priority is on, the outputs of most later ones are 0. In planes of at most `swapped` features, if features
-    come in groups, neighbours are swapped in place as long as that lowers the loss; others stay. `flat` lists the features of all planes, those of plane k from starts[k] on;
-    `weight` is each feature's
-    importance times scale², `dropped` its loss if the output is a constant. `table` has the group
-    of each feature and the groups' patterns with their probabilities (`_let_silence` lists its arrays).
+    come in groups, neighbours are swapped in place as long as that lowers the loss; others stay.
+
+    `flat` lists the features of all planes, those of plane k from starts[k] on; `weight` is each feature's
+    importance times scale², `dropped` its loss if the output is a constant. `table` has the group of each
+    feature and the groups' patterns with their probabilities (`_let_silence` lists its arrays).
     """
     _, _, _, rows, _, chances = table
     work = np.empty(chances.size, np.bool_), np.empty(rows.size), np.empty(rows.size, np.int64)
