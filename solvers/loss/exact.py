@@ -172,8 +172,11 @@ def exact_gradient(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the derivatives of the exact loss per feature by M, (n, n), and by b, (n,).
 
-    Good to 1e-10 of the largest entry of a row, except where the derivatives themselves cancel. Parameters
-    and errors are those of `value_and_gradient`, which also returns by how much derivatives are off.
+    The loss is that of the outputs ReLU(M x + b), b a number or (n,), for features x of the `law`: a
+    `Features`, or the probability p of features that are uniform on [0, 1] when on. `tol` is the error of the
+    loss to aim at, in units of E x_i^2. Derivatives are good to 1e-10 of the largest entry of a row, except
+    where they themselves cancel; `value_and_gradient`, whose errors are raised, also returns by how much they
+    are off.
 
     Examples
     --------

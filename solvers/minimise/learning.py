@@ -321,7 +321,7 @@ def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
     """Return the function (k, powers) -> E x^powers F_k(row . x + b) where exactly one feature is on.
 
     Feature j is on with probability p_j, and uniform on [low, 1] then; `powers` has the exponent of each
-    feature. F_k(y) is max(y, 0)^k / k!, for k >= -1 as in `_independent`.
+    feature. F_k(y) = max(y, 0)^k / k!, F_0(0) = 0, and F_-1 is the derivative of F_0, a delta function.
     """
     means = [_independent([weight], b, [Decimal(1)], low) for weight in row]
 

@@ -46,9 +46,10 @@ _SETTINGS = _Settings()
 
 
 class _LocalSearch:
-    """A local search on the objective `aim`: its results, its count of steps, its random numbers.
+    """A local search on the objective `aim`: its settings, its count of steps, its random numbers.
 
-    `descend` and `budget` are those of `local_search`.
+    descend(vectors, steps) returns the ends of descents on `aim` from some vectors after so many steps.
+    `budget` is the number of steps of all descents, `workers` the number of threads, None for all.
     """
 
     def __init__(

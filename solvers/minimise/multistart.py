@@ -440,7 +440,10 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
 
 @lru_cache(64)
 def _lower_bound(n: int, m: int, features: Features) -> float:
-    """Return the `lower_bound` of n features in m dimensions, without checks."""
+    """Return a lower bound of the loss per feature of any ReLU(M x + b), rank(M) <= m, for n `features`.
+
+    It is that of `lower_bound`, without checks of the arguments; 0 where no bound is proved.
+    """
     if m >= n:
         return 0.0
     p, weight, bound = features.p, features.importance * features.scale**2, 0.0
@@ -525,8 +528,9 @@ def _make_minimum(
 class _Search:
     """A search from many starts on `aim`, with its budget of seconds and its progress.
 
-    `limits` are the most steps of a descent and the norm of the gradient at which it has converged; for the
-    other arguments see `minimise`.
+    `limits` are the most steps of a descent and the norm of the gradient at which it has converged, `workers`
+    the threads that share the descents, None for all. `progress` is called after each descent with the number
+    of descents so far, that of all, and the least objective; None for a status line, False for neither.
     """
 
     def __init__(self, aim: Objective, limits: tuple[int, float], workers: int | None, progress: Any):
@@ -558,8 +562,10 @@ class _Search:
     ) -> list[DescentResult]:
         """Return the ends of descents on `aim` from each start of `begin` that its deadline allows.
 
-        `limits` are the most steps and the norm of the gradient at which a descent ends. If `needed`, the
-        first start descends in any case. Values are those of `judge`, if there is one, else of `aim`.
+        Ends are in the order of `begin`; a start that the deadline of `aim` leaves out comes back with the
+        value nan. `limits` are the most steps and the norm of the gradient at which a descent ends. If
+        `needed`, the first start descends in any case. Values are those of the objective `judge`, if there is
+        one, else of `aim`.
         """
 
         def descend_one(start: DescentResult) -> DescentResult:

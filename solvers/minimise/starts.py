@@ -223,8 +223,10 @@ def ordered_starts(
     """Return models (W_out, W_in, b) with the features of most `gain` on axes, antipodes or a polygon.
 
     `gain`, (n,), ranks the features: importance times second moment. Other features are dropped, with their
-    `mean` as bias. With `share_axes`, features share axes and planes as in `_share_axes`; else there is a
-    model for each number k of features on the m axes or on one polygon.
+    `mean` as bias. Models are tied, with a little noise where features outnumber the m dimensions or some are
+    dropped. With `share_axes`, where n > m > 2, there is a model for each number of axes that one feature has
+    alone, antipodal pairs on the others, and one with triangles and one with pentagons on planes of two axes.
+    Else one has antipodal pairs on the axes, and others k features on k axes or, for k > m, on one polygon.
     """
     order = np.argsort(-gain, kind="stable")
     share_axes = share_axes and n > m > 2  # where one polygon would leave most features dropped

@@ -143,7 +143,7 @@ class RugMatrix(LinearOperator):
         self._left_out[self.rows] = False
 
     def _counts(self) -> FloatArray:
-        """Return row 0 times n_hidden, shape (n_features,): sums of signs, so exact whole numbers."""
+        """Return row 0 of the matrix times n_hidden, (n_features,): sums of signs, so exact whole numbers."""
         return walsh_hadamard((~self._left_out).astype(np.float64))
 
     def row(self, i: int) -> FloatArray:

@@ -155,10 +155,11 @@ def _minima(
 
 
 def crossover_ratio(p: npt.ArrayLike) -> Any:
-    r"""Ratio at which the optimal bias changes sign: above it b < 0, below it b > 0.
+    r"""Ratio n_hidden/n_features at which the optimal bias changes sign: above it b < 0, below it b > 0.
 
     It lies in (0, 1], with an absolute error below 1e-9 relative to p: about 0.592 p for small p, 1 at p = 1.
-    `p`, the probability that a feature is on, gives the shape; errors are those of `optimum`.
+    `p`, a number or an array, is the probability that a feature is on, in [1e-100, 1]; the result has its
+    shape. Errors are those of `optimum`.
 
     Examples
     --------

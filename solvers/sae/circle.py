@@ -241,10 +241,12 @@ def best_pair(
 def _is_of_kind(
     at: FloatArray, kind: str, cosine: float, reach: float, least: float
 ) -> npt.NDArray[np.bool_]:
-    """Return a mask of the pairs of angles `at`, (k, 2), that are of a `kind`, as in `best_pair`.
+    """Return a mask, (k,), of the pairs of atoms at the angles `at`, (k, 2), that are of this `kind`.
 
-    An atom counts as near a feature's direction, where that is wanted, within the angle `reach`, and as far
-    from it beyond the angle `least`. `cosine` is that of the features' directions.
+    In "turned" both atoms are far from both features' directions, "along" has the other pairs; in "apart"
+    each feature's direction has an atom near it, "shared" has the others; "all" has all. An atom counts as
+    near a direction within the angle `reach`, and as far from it beyond the angle `least`, so that pairs
+    between these may be of both kinds. `cosine` is that of the features' directions.
     """
     if kind == "all":
         return np.ones(len(at), np.bool_)

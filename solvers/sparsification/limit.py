@@ -74,7 +74,10 @@ def _mean_course(
     q = np.empty(3)
 
     def slope(_: float, state: FloatArray) -> tuple[float, float]:
-        """Return the derivatives of the threshold zeta and of log y by the time; see `_mean_course`."""
+        """Return the time derivatives of the `state` (zeta, log y): force sqrt(y), 2 (M_2(zeta)/y - 1).
+
+        zeta is the threshold in standard deviations of the initial weights, M_2 the mean of (x - zeta)_+^2.
+        """
         zeta, v = state.tolist()
         moments(min(max(zeta, 0.0), LARGEST), q)
         return force * math.exp(v / 2), 2 * (float(q[2]) * math.exp(-v) - 1)

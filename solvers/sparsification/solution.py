@@ -51,7 +51,12 @@ class Sparsification:
 
 
 class _Motion(NamedTuple):
-    """Which weights are left at the times, and where: |w_k| = stretch (size_k - size_first + gap)."""
+    """Which weights are left at the times, and where: |w_k| = stretch (size_k - size_first + gap).
+
+    That is for k from `first` on, in order of rising initial size. `blocks` has the sums of `sizes` and of
+    their squares from each 64th weight on (`block_sums`), `steps` those of the threshold below which weights
+    are 0 (`integrate_threshold`), a row each.
+    """
 
     sizes: FloatArray  # absolute weights that are not zero, sorted
     blocks: FloatArray

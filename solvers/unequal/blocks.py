@@ -94,7 +94,11 @@ def _covariance_root(covariance: FloatArray) -> FloatArray:
 
 
 class _Problem:
-    """The Lagrangian of one block, with its gradient; features are in units of their scales."""
+    """The Lagrangian of one block, with its gradient: loss per feature plus a multiplier times the capacity.
+
+    A block is the features of the `law`, which may depend on each other; they are in units of their scales.
+    Capacity is the block's share of the hidden dimensions, per feature.
+    """
 
     def __init__(self, law: Features) -> None:
         self.law, self.k = law, law.n_features
@@ -285,7 +289,8 @@ class _BlockSearch:
     def _descended(self, begin: list[FloatArray], price: float, steps: int) -> list[FloatArray]:
         """Return the distinct ends of descents from `begin` at this `price`, the best first.
 
-        Each has at most `steps` steps.
+        They go down the Lagrangian, loss plus `price` times capacity; starts and ends are vectors of its
+        variables. Each has at most `steps` steps.
         """
         problem = self.problem
 

@@ -40,8 +40,8 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
 def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Lecomte et al.'s number of polysemantic neurons, n^2/(4 m), §2.5: heuristic, for m much larger than n.
 
-    `n_features` and `n_hidden` are the numbers n of features and m of neurons, which broadcast; result and
-    errors are those of `expected_polysemantic`, with any number of features.
+    `n_features` and `n_hidden` are the numbers n of features, any, and m of neurons; they broadcast. A float
+    comes back, or an ndarray of float64 of the broadcast shape; errors are those of `expected_polysemantic`.
 
     Examples
     --------

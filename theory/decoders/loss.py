@@ -135,8 +135,8 @@ def jumprelu_loss(
 
     With b = -a theta it is ReLU; with a = 1, b = 0 a hard threshold; with a = 1, b = -theta a soft one. A
     gated ReLU is the same decoder wherever a theta + b is not negative. It receives y = x + sigma Z, Z
-    standard normal, from a feature x that is on with probability `p`, and then of the law `values`; ranges
-    and errors are those of `bayes_decoder`.
+    standard normal, from a feature x that is on with probability `p`, in [1e-100, 1], and then of the law
+    `values`, a `Values` or its name; `sigma` is in [1e-100, 1e3]. Errors are those of `bayes_decoder`.
 
     Parameters
     ----------
@@ -171,8 +171,9 @@ def active_fraction(
     """Share of the outputs above a threshold, P(y > theta): k/n_features of TopK as n_features → ∞.
 
     The outputs are y = x + sigma Z, Z standard normal, for a feature x that is on with probability `p`, and
-    then of the law `values`; `theta` is the threshold. Ranges and errors are those of `jumprelu_loss` and
-    `bayes_decoder`; the relative error is below 1e-10 above 1e-290.
+    then of the law `values`, a `Values` or its name; `theta` is the threshold. The arrays broadcast; `theta`
+    is in [-1e6, 1e6], p in [1e-100, 1], `sigma` in [1e-100, 1e3], with the errors of `bayes_decoder`. The
+    relative error is below 1e-10 above 1e-290.
 
     Examples
     --------
@@ -200,8 +201,9 @@ def topk_loss(
     Given one output's y, the number of the others above it is binomial with the probability P(Y > y): the
     loss is exact at every k and n_features, and tends to `jumprelu_loss` at the threshold where
     `active_fraction` is k/n_features. `a` and `b` are scale and bias of the outputs that are kept. y is x +
-    sigma Z, Z standard normal, for a feature x that is on with probability `p`, and then of the law `values`.
-    Ranges and errors are those of `jumprelu_loss` and `bayes_decoder`; the relative error is below 1e-9.
+    sigma Z, Z standard normal, for a feature x that is on with probability `p`, and then of the law `values`,
+    a `Values` or its name. a and b are in [-1e6, 1e6], p in [1e-100, 1], `sigma` in [1e-100, 1e3], with the
+    errors of `bayes_decoder`. The relative error is below 1e-9.
 
     Parameters
     ----------

@@ -113,7 +113,10 @@ def blocks_given(blocks: list[IndependentGroup], k: int) -> list[IndependentGrou
 
 
 def _multiply_polynomials(polynomial: FloatArray, table: FloatArray) -> FloatArray:
-    """Return each row of a table of polynomials multiplied by one polynomial; higher powers are left out."""
+    """Return each row of a table of polynomials multiplied by one polynomial, in the shape of `table`.
+
+    Coefficients are from the lowest power; powers beyond the table's are left out.
+    """
     out = np.zeros_like(table)
     for count in np.flatnonzero(polynomial[: table.shape[-1]]):
         out[..., count:] += polynomial[count] * table[..., : table.shape[-1] - count]

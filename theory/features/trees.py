@@ -48,7 +48,11 @@ class Node(NamedTuple):
 
 
 class _PatternLaw(NamedTuple):
-    """Which features are on, as `Features` takes groups."""
+    """Joint law of which of k features are on: their indices, on/off patterns, the patterns' probabilities.
+
+    `patterns` is (n_patterns, k) of 0 and 1, a column for each entry of `features`; `probabilities` is
+    (n_patterns,).
+    """
 
     features: list[int]
     patterns: IntArray
@@ -111,7 +115,8 @@ def hierarchy_group(root: Node, p: FloatArray) -> Group:
 def _law_of(node: Node, p: FloatArray) -> _PatternLaw:
     """Return features, their on/off patterns and the patterns' probabilities, given that the parent is on.
 
-    The features are those of `node` and below it in the tree. p has for each feature the probability that it
+    The features are those of `node` and below it in the tree, each on only if those above it are. Patterns of
+    k features are (n_patterns, k), of 0 and 1. p, (n_features,), has for each feature the probability that it
     is on if its parent is, and no sibling excludes it.
     """
     if node.feature is None:
@@ -122,8 +127,9 @@ def _law_of(node: Node, p: FloatArray) -> _PatternLaw:
 def _law_below(node: Node, p: FloatArray) -> _PatternLaw:
     """Return features, their on/off patterns and the patterns' probabilities, given that `node` is on.
 
-    The features are those below `node` in the tree. p has for each feature the probability that it is on if
-    its parent is, and no sibling excludes it.
+    The features are those below `node` in the tree, each on only if those above it are. Patterns of k
+    features are (n_patterns, k), of 0 and 1. p, (n_features,), has for each feature the probability that it
+    is on if its parent is, and no sibling excludes it.
     """
     laws = [_law_of(child, p) for child in node.independent_children]
     if node.competitors:
@@ -150,8 +156,9 @@ def _alternatives(none: float, nodes: list[tuple[Node, float]], p: FloatArray) -
     """Return features, their on/off patterns and the patterns' probabilities, if at most one node is on.
 
     `nodes` are pairs of a node and the probability that it is the one; none is on with probability `none`.
-    The features are those of the nodes and below them in the tree. p has for each feature the probability
-    that it is on if its parent is, and no sibling excludes it.
+    The features are those of the nodes and below them in the tree. Patterns of k features are (n_patterns,
+    k), of 0 and 1. p, (n_features,), has for each feature the probability that it is on if its parent is, and
+    no sibling excludes it.
     """
     laws = [_law_below(node, p) for node, _ in nodes]
     sizes = [1 + len(law.features) for law in laws]

@@ -248,7 +248,9 @@ def _checked_hidden(n_hidden: int | None, rank: int, n_features: int | None = No
 
 
 def _rates(inner: FloatArray, outer: FloatArray, gap: FloatArray, hidden: int, rule: str) -> FloatArray:
-    """Return all growth rates of a flow at a critical point, largest first; see `growth_rates`.
+    """Return all growth rates of a flow at a critical point, (n_rates,), largest first.
+
+    They are the eigenvalues of the linearised flow: small deviations from the point grow like e^(rate t).
 
     `inner` and `outer` are the eigenvalues kept and left out, `gap` their differences outer - inner, shape
     (inner.size, outer.size), `hidden` the number of neurons and `rule` the flow: "pair", "tied", "encoder" or

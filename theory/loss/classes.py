@@ -177,8 +177,9 @@ def mixture_loss(
     .. math:: L = \sum_{k=0}^n p^k (1-p)^{n-k} L_k
                 = E \sum_i I_i\,(x_i - \mathrm{ReLU}((W W^\top x + b)_i))^2
 
-    W (an encoding a row), b (biases of the outputs), `importance`, `of_map` (whether W is the matrix M of
-    ReLU(M x + b)) and errors are those of `class_loss`. Whether inputs with more features on than `up_to` can
+    W (an encoding a row), b (biases of the outputs), `importance` ((n,), the weights I_i, 1 by default),
+    `of_map` (whether W is the matrix M of ReLU(M x + b)) and errors are those of `class_loss`; `gradient`
+    asks for the derivatives. Whether inputs with more features on than `up_to` can
     be ignored is decided by `left_out` against the loss, not by the probability of such inputs. All classes
     of n features cost about n 5^n steps of 50 ns. See Elhage et al. (2022), the expansion of the loss by
     sparsity; Notes (2022), §3.1 on its truncation.

@@ -96,8 +96,10 @@ def _mean_over_noise(
 ) -> tuple[float, FloatArray]:
     """Return the noise-averaged loss L(W) and dL/dW, after checks of the arguments.
 
-    W has an encoding a row; the name `noise` of the noise's law, its standard deviation and excess kurtosis,
-    and the `method` of averaging are those of `noise_averaged_loss`.
+    L is the loss of a tied ReLU autoencoder, summed over the inputs e_i and over the outputs, with noise xi
+    on its hidden neurons; W has an encoding a row. `noise` names the law of xi ("bipolar", "three-point",
+    "normal", ...), `noise_std` is its standard deviation, `excess_kurtosis` is for "three-point" only, and
+    `method` says how means over it are computed: "exact", "edgeworth" or "normal".
     """
     weights = real("W", matrix("W", W), -1e150, 1e150)
     law = noise_law(noise, noise_std, excess_kurtosis)
@@ -135,8 +137,8 @@ def loss_and_gradient(
 def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
     """Return L(W) and dL/dW averaged over normal noise of standard deviation `std`, in closed form.
 
-    L is the loss of a tied ReLU autoencoder, a sum over inputs and outputs. Outputs are normal, and the loss
-    is a function of W W' alone.
+    L is the loss of a tied ReLU autoencoder, summed over the inputs e_i and over the outputs; W has an
+    encoding a row. Pre-activations are normal, and the loss is a function of W W' alone.
     """
     overlap = W @ W.T
     spread = std * np.sqrt(np.diagonal(overlap))

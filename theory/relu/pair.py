@@ -85,8 +85,8 @@ def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
 
     w2 is the weight of the dropped feature. Where the coefficient is positive, for sign -1 at 0.5202 < p <
     0.8373 only, the dropped feature can enter continuously, unless it jumps to a distant state. Where it is
-    negative the new state is lower already before the onset: a jump. `p` (the probability that a feature is
-    on), `sign` (of w1 w2) and errors are those of `onset_importance`.
+    negative the new state is lower already before the onset: a jump. `p` is the probability that a
+    feature is on, `sign` is 1 or -1, that of w1 w2; errors are those of `onset_importance`.
 
     Returns
     -------

@@ -119,19 +119,19 @@ def _two_rings(square: float, upper: FloatArray, lower: FloatArray) -> FloatArra
 
 
 def _antiprism(square: float) -> FloatArray:
-    """Return the square antiprism whose squared height is `square`."""
+    """Return the 8 corners of a square antiprism, unit vectors (8, 3), at the heights ±sqrt(square)."""
     ring = polygon(8)
     return _two_rings(square, ring[::2], ring[1::2])
 
 
 def _tricapped_prism() -> FloatArray:
-    """Return the tricapped triangular prism of least energy."""
+    """Return the 9 corners of the tricapped triangular prism of least energy, unit vectors, (9, 3)."""
     ring = polygon(6)
     return np.concatenate([_two_rings(8 / 17, ring[::2], ring[::2]), np.c_[ring[1::2], np.zeros(3)]])
 
 
 def _rectified_simplex() -> FloatArray:
-    """Return the sums of two corners of the 4-simplex: the rectified 5-cell."""
+    """Return the sums of two corners of the 4-simplex, (10, 4): the rectified 5-cell, not of length 1."""
     corners = simplex(4)
     return np.array([corners[i] + corners[j] for i, j in itertools.combinations(range(5), 2)])
 

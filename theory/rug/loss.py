@@ -118,9 +118,9 @@ def loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
     r"""Macroscopic loss per feature, :math:`L = (1 - p) L_\mathrm{off} + p L_\mathrm{on}` (Eq. 5).
 
     The two losses are `off_loss` and `on_loss`, the equation that of Cowsik et al. (2024). Exact for Gaussian
-    interference, which is the limit of large n_features. Scale a, bias b, the interference's standard
-    deviation sigma, and the accuracy are those of `off_loss`; p, as for `sigma`, is the probability that a
-    feature is on.
+    interference, which is the limit of large n_features. a > 0 is the scale, b the bias, sigma >= 0 the
+    standard deviation of the interference in units of a, p the probability that a feature is on; the result
+    has their broadcast shape. The accuracy and the errors raised are those of `off_loss`.
 
     Examples
     --------

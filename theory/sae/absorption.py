@@ -224,7 +224,7 @@ def tilted_pair(alone: float, both: float, l1: float) -> tuple[float, float]:
 
 
 def _sign_change(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Return the place, found by bisection, where `slope`, negative at `low`, not at `high`, changes sign."""
+    """Return the argument, by bisection, at which `slope`, negative at `low`, not at `high`, changes sign."""
     for _ in range(80):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)

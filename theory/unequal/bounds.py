@@ -255,9 +255,9 @@ def _dead_share(p: FloatArray, h: float) -> FloatArray:
 def row_loss(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> FloatArray:
     """Return D p q/(D + p q) at q = mu/C, a lower bound on the loss of an output with interference q.
 
-    D, from `_dead_share`, bounds the loss of an output with diagonal weight <= 0, and p is the probability of
-    the feature. This is step 7 of the proof (the page "A bound for features that differ"), `family` its
-    constants (C, h), mu > 0 its free number.
+    D = 1/(h/p + 9/(4 (1 - p))) bounds the loss of an output with diagonal weight <= 0. p are the
+    probabilities of the outputs' features, and the result has their shape. This is step 7 of the proof (the
+    page "A bound for features that differ"), `family` its constants (C, h), mu > 0 its free number.
     """
     C, h = family
     dead, push = _dead_share(p, h), p * mu / C
@@ -269,10 +269,10 @@ def row_logarithm(
 ) -> tuple[FloatArray, FloatArray]:
     """Return D and beta = p mu/(C D): an output loses D x/(1 + x) or more, with x = beta log(theta/z).
 
-    D, from `_dead_share`, bounds the loss of an output with diagonal weight <= 0. This is step 8 of the proof
-    (the page "A bound for features that differ"), `family` its constants (C, h), mu > 0 its free number; z,
-    from 0 to theta, is the output's share of the n_hidden dimensions, theta the probability with which the
-    proof draws its feature, which has the probability p.
+    D = 1/(h/p + 9/(4 (1 - p))) bounds the loss of an output with diagonal weight <= 0; both arrays have the
+    shape of p, the probabilities of the outputs' features. This is step 8 of the proof (the page "A bound for
+    features that differ"), `family` its constants (C, h), mu > 0 its free number; z, from 0 to theta, is the
+    output's share of the n_hidden dimensions, theta the probability with which the proof draws its feature.
     """
     C, h = family
     dead = _dead_share(p, h)

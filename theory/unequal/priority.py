@@ -77,10 +77,16 @@ def priority_weights(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weights of a code of exact features and priority planes, whose lengths differ by a finite factor.
 
-    `law` (values uniform on [0, scale]), `n_hidden` (at least 1) and errors are those of `priority_loss`.
+    An exact feature has a hidden dimension of its own. A plane is two dimensions that several features share,
+    with ever shorter encodings: while a longer one is on, the outputs of most shorter ones are 0 as a rule.
+    Errors are those of `priority_loss`.
 
     Parameters
     ----------
+    law : Features
+        Values uniform on [0, scale]; independent features, or groups.
+    n_hidden : int
+        At least 1.
     reach : float, optional
         Length of the longest encoding of a plane over that of the shortest, from 1 to 1e12; lengths fall
         geometrically. As it grows, the loss of the weights tends to `priority_loss`, except that there an
@@ -132,9 +138,10 @@ def plane_angles(k: int) -> tuple[FloatArray, FloatArray]:
 class _PlaneAssignment:
     """Assignment of a law's features to planes, and the total loss of that code.
 
-    `table` describes the groups: for each feature its probability p, its `group`, -1 for none, and its
-    `column` there; for each group where its `rows` begin in `patterns`, of 0 and 1, whose probabilities are
-    `chances`.
+    A plane is two hidden dimensions that several features share, listed by priority: while one of higher
+    priority is on, the outputs of most later ones are 0. `table` describes the groups: for each feature its
+    probability p, its `group`, -1 for none, and its `column` in the group's patterns; where each group's
+    `rows` begin in `patterns`, of 0 and 1, a row for each pattern; and the patterns' probabilities `chances`.
     """
 
     def __init__(self, law: Features) -> None:
@@ -191,7 +198,9 @@ class _PlaneAssignment:
 def _best_code(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]]:
     """Return the best priority code on n_hidden dimensions: its loss per feature, exact features and planes.
 
-    Exact features are listed, and the features of each plane, in order of priority.
+    Exact features have a dimension of their own. A plane is two dimensions that several features share: while
+    one of higher priority is on, the outputs of most later ones are 0. Returned are the indices of the exact
+    features and, for each plane, of its features, in order of priority.
     """
     dealer = _PlaneAssignment(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
@@ -229,7 +238,8 @@ Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
 def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
     """Let feature j silence later outputs of its plane: update `work`; return how many groups silence.
 
-    A group silences if one of its features does; `count` is the number of such groups before. `table` has six
+    While a feature that silences is on, the later outputs are 0. A group silences if one of its features
+    does; `count` is the number of such groups before. `table` has six
     arrays: of each feature its probability, its group (-1 for none) and its column in the group's patterns;
     where each group's rows of patterns begin; the patterns; and their probabilities. `work` has three: for
     each pattern, whether a silencing feature is on in it; for each group the probability of these patterns,
@@ -257,9 +267,11 @@ def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
 def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
     """Reset `work` so that no feature of `plane` silences later outputs; return 0, how many groups do.
 
-    `plane` has the indices of a plane's features, `table` the group of each feature and the groups' patterns
-    with their probabilities. `work` has which patterns have a silencing feature on, the probabilities of
-    that, and the groups that silence (`_let_silence` lists the arrays of both).
+    While a feature that silences is on, later outputs are 0. `plane` has the indices of the features that may
+    have silenced so far. Of `table` (probabilities, groups, columns, rows, patterns, chances) the group of
+    each feature, -1 for none, and where each group's rows of patterns begin are used. Of `work` (marked,
+    some_on, silencing) two arrays are reset: whether a silencing feature is on in a pattern, to False, and
+    the probability of that for each group, to -1, with 0 as last entry, for features without a group.
     """
     (_, group, _, rows, _, _), (marked, some_on, _) = table, work
     for j in plane:
@@ -276,9 +288,10 @@ def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table:
 
     In a plane features of higher priority silence the outputs of most later ones: while one is on, these are
     0. `plane` has their indices, `weight` each feature's importance times scale², `dropped` its loss if the
-    output is a constant. `table` has the group of each feature and the groups' patterns with probabilities;
-    `work`, with the patterns in which a silencing feature is on, is overwritten (`_let_silence` lists the
-    arrays).
+    output is a constant. `table` has six arrays: of each feature its probability, its group (-1 for none) and
+    its column in the group's patterns; where each group's rows of patterns begin; the patterns; and their
+    probabilities. `work`, three scratch arrays, is overwritten: a flag for each pattern, a float for each
+    group and one more, and an integer for each group.
     """
     (p, group, column, rows, patterns, chances), (marked, some_on, silencing) = table, work
     k, total = plane.size, 0.0
@@ -311,8 +324,9 @@ def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table:
 def _independent_plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, p: FloatArray) -> float:
     """Return the total loss of one plane of independent features, to rounding also of a million of them.
 
-    `weight` is each feature's importance times scale², `dropped` its loss if the output is a constant; p are
-    the probabilities.
+    A plane is two hidden dimensions that they share; while one of higher priority is on, the outputs of most
+    later ones are 0. `plane` has their indices in order of priority; `weight` is each feature's importance
+    times scale², `dropped` its loss if the output is a constant; p are the probabilities.
     """
     k, total, lost = plane.size, 0.0, 0.0
     later, missed = 0.0, 0.0  # chance that one is on that silences output i, but for the first of the plane
@@ -351,8 +365,9 @@ def _total_plane_loss(
     come in groups, neighbours are swapped in place as long as that lowers the loss; others stay.
 
     `flat` lists the features of all planes, those of plane k from starts[k] on; `weight` is each feature's
-    importance times scale², `dropped` its loss if the output is a constant. `table` has the group of each
-    feature and the groups' patterns with their probabilities (`_let_silence` lists its arrays).
+    importance times scale², `dropped` its loss if the output is a constant. `table` has six arrays: of each
+    feature its probability, its group (-1 for none) and its column in the group's patterns; where each
+    group's rows of patterns begin; the patterns; and their probabilities.
     """
     _, _, _, rows, _, chances = table
     work = np.empty(chances.size, np.bool_), np.empty(rows.size), np.empty(rows.size, np.int64)

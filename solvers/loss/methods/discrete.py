@@ -440,7 +440,9 @@ def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) 
 def _output_derivatives(task: HalvedOutput, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
     """Return (derivatives (n,) of the loss of the output `task` by its row, by b, bound of their errors).
 
-    `pairs` are the target's states with the laws of the sums of both halves, as `_pairs` returns them.
+    Each of `pairs` is a state of the target and the features that depend on it, with the laws of the sums of
+    weights times values over two halves of the other features, which have the values that make each sum, and
+    those sums' tails.
     """
     row, b, target_unit, _, halves, reach, _ = task
     by_row, by_b, size, tie, longest = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1

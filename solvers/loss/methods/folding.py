@@ -64,11 +64,11 @@ def _term_moments(w: FloatArray, p: FloatArray, edge: float) -> FloatArray:
 
 @inner
 def _sum_moments(factors: FloatArray, at: int) -> FloatArray:
-    """Return E nu^r/r! and E x nu^r/r!, (2, n + 1, n + 4), of the sum nu of the l smallest terms w x'.
+    """Return E nu^r/r! and E x nu^r/r!, (2, n + 1, n + 4), of the sum nu of the first l terms w_j x_j.
 
-    Axes 1 and 2 are l, from 0 to n, and r. x is the target, which is feature `at` in order of rising weight;
-    E x nu^r/r! is 0 where it is not among the l. `factors`, from `_term_moments`, are moments of single
-    terms.
+    Axes 1 and 2 are l, from 0 to n, and r. Terms are in order of rising weight, and x is the target, feature
+    `at` in this order; E x nu^r/r! is 0 where it is not among the l. `factors`, (3, n, n + 4), are moments of
+    single terms: E x_j^m (w_j x_j)^r/r! at [m, j, r], m = 0, 1, 2.
     """
     _, n, orders = factors.shape
     h = np.zeros((2, n + 1, orders))
@@ -185,11 +185,14 @@ def _fill_means(
 ) -> None:
     """Fill U with the means of F_k(y) = y_+^k/k! at all nodes, V with those of x F_k, x a target ahead.
 
-    Row i of U and of V is that of node i of the `tree` of pre-activations y, from `_build_tree`, with `count`
-    nodes; ahead are the weights that are still to be added to y. h has the moments of sums of weights ahead,
-    from `_sum_moments`. `w` and p are the weights in order of rising size and the probabilities that their
-    features are on, `at` is the place of the target x among them, and `edge` the least value of a feature
-    that is on. V is set only where the target is ahead.
+    A node is a pre-activation y to which the first l of the n terms w_j x_j, those ahead, are still to be
+    added; the means are over these. Row i of U and of V, (nodes, n + 4), is for node i, column k for F_k.
+    `tree` has y, l and three children of each of its `count` nodes: where x_l is off, is 1, and is `edge`,
+    the least value if on. A leaf, which stays positive whatever is ahead, has children -1; node 0 stays
+    negative, and its means are 0.
+    h[0, l, r] and h[1, l, r] are E nu^r/r! and E x nu^r/r! of the sum nu of the first l terms. `w` and p are
+    the weights in order of rising size and the probabilities that their features are on, and x is feature
+    `at` of them. V is set only where it is ahead.
     """
     y, level, off, top, bottom = tree
     n = w.size
@@ -239,11 +242,14 @@ def _backpropagate_means(
 ) -> None:
     """Add a loss's derivatives by weights to `slope`, by moments to `h_by`, from the root's in `work`.
 
-    `work` is (U, V, U_by, V_by): the means at the nodes, as `_fill_means` wrote them, and the loss's
-    derivatives by these, of which only the root's rows are set before. The moments are those of sums of
-    weights, from `_sum_moments`. `tree`, with `count` nodes, is from `_build_tree`. `w` and p are the weights
-    in order of rising size and the probabilities that their features are on, `at` is the place of the target
-    x among them, and `edge` the least value of a feature that is on.
+    `work` is (U, V, U_by, V_by), each with a row for each node of a tree: means of F_k(y) = y_+^k/k! and of
+    x F_k, x being the target, and the loss's derivatives by these, of which only the rows of the root, node
+    1, are set before. A node is a pre-activation y to which the first l of n terms w_j x_j are still to be
+    added; `tree` has y, l and three children of each of its `count` nodes: where x_l is off, is 1, and is
+    `edge`, the least value if on; a leaf's are -1. `h_by`, (2, n + 1, n + 4), is by the moments E nu^r/r! and
+    E x nu^r/r!, at [0, l, r] and [1, l, r], of the sum nu of the first l terms, which leaves use. `slope` is
+    (n,). `w` and p are the weights in order of rising size and the probabilities that their features are on;
+    x is feature `at` of them.
     """
     y, level, off, top, bottom = tree
     U, V, U_by, V_by = work
@@ -294,9 +300,10 @@ def _backpropagate_moments(
 ) -> None:
     """Add to `slope` (n,) derivatives of the loss by weights through the moments h, from those by moments.
 
-    h has the moments of sums of weights, from `_sum_moments`, and `h_by`, of the same shape, the loss's
-    derivatives by these; it is overwritten. `factors` are moments of single terms, from `_term_moments`, `at`
-    is the place of the target in order of rising weight.
+    h, (2, n + 1, n + 4), has E nu^r/r! and E x nu^r/r!, at [0, l, r] and [1, l, r], of the sum nu of the
+    first l terms w_j x_j in order of rising weight, x being the target, feature `at` in this order; `h_by`,
+    of the same shape, has the loss's derivatives by these and is overwritten. `factors`, (3, n, n + 4), are
+    moments of single terms: E x_j^m (w_j x_j)^r/r! at [m, j, r].
     """
     _, n, orders = factors.shape
     for j in range(n - 1, -1, -1):

@@ -161,10 +161,10 @@ def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> Non
 def _store_prefix(cache: FloatArray, acc: FloatArray, p_none: float, width: int) -> None:
     """Write D + N_j S at the first `width` frequencies of one block to `cache`, for the sweep back.
 
-    D is the transform E e^(s nu) over the level's patterns of the features before j, S that over the patterns
-    with just one large feature on over the probability that all are off: `acc` holds them, as `advance_sweep`
-    describes. N_j, `p_none`, is the probability that all features before j are off. Real parts come first in
-    `cache`.
+    D is the transform E e^(s nu) over the level's patterns of the features before j; S is that over the
+    patterns with just one feature on, a large one, divided by the probability that all are off. `acc` has
+    parts of `BLOCK` entries: Re and Im of 1/s, of D, and of S. N_j, `p_none`, is the probability that all
+    features before j are off. `cache` gets real parts first, imaginary ones from `BLOCK` on.
     """
     for f in range(width):
         cache[f] = acc[2 * BLOCK + f] + p_none * acc[4 * BLOCK + f]
@@ -279,9 +279,11 @@ def _sweep_forth(
 ) -> None:
     """Fill `sweep`, for the blocks of frequencies from `start` on, with the transforms before each feature.
 
-    They are D and S, over the patterns of the `level` and over those with one large feature on, as
-    `advance_sweep` makes them, at c + i h k, `line` being (c, h). `p_none` has the probabilities N_j that all
-    features before j are off.
+    They are D, the transform E e^(s nu) over the patterns of the `level`, and S, that over the patterns with
+    one feature on, a large one, divided by the probability that all are off, at s = c + i h k, `line` being
+    (c, h). `p_none` has the probabilities N_j that all features before j are off. Of the `sweep`, `acc` gets
+    D and S over all features, a row for each block, `cache` D + N_j S from before each feature j, `tables`
+    and `rises` the exponentials e^(s m_j) - 1 in two factors; `width` frequencies of a block are used.
     """
     (m, large, p), (c, h), acc = level, line, sweep.acc
     for i in range(acc.shape[0]):
@@ -318,8 +320,11 @@ def _add_terms(
     The loss is the sum of E J(t + nu) over the patterns of a level, times their probabilities, J(t) being
     shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a function of the
     pre-activation t without the target's term, whose weight is a. `by_a` has the derivatives by a of shape_0,
-    of t, and of shape_2. The derivatives by D, the level's transform in `acc`, are written to `adjoint`.
-    `noise` is the relative rounding error of D, and `tables` are those of `fill_table` for t and a.
+    of t, and of shape_2. `acc` has Re and Im of 1/s, then of D, the level's transform E e^(s nu), and
+    `adjoint` gets Re and Im of the derivatives by D, all in parts of `BLOCK` entries. `noise` is the relative
+    rounding error of D, and `tables`, two rows, have e^(i h k t) - 1 and e^(i h k a) - 1 at the block's
+    frequencies k from 0 on. `sums` has a row of terms for each part of the frequencies; its last three
+    columns are the loss and its derivatives by t and a.
     """
     (c, h), n, width = line, sums.sizes.size - 3, used // PIECES
     first_s, by_inverse = complex(c, h * block * BLOCK), 1.0 / a if a != 0.0 else 0.0
@@ -377,10 +382,12 @@ def _sweep_back(
     """Add to `sums` the terms of an output's derivatives by its weights m, at some blocks of frequencies.
 
     Frequencies are c + i h k, i the imaginary unit, k = 0, 1, …, with `line` (c, h). The blocks are those
-    from `start` on that fit into `sweep`, of `blocks` in all. A `level` has features of weights of one size:
-    the pre-activation is t and their interference. `sweep` has the products of transforms over the features
-    before each, from `_sweep_forth`, `p_none` the probabilities that all features before each are off, and
-    `noise` is the relative rounding error of a transform.
+    from `start` on that fit into `sweep`, of `blocks` in all. A `level` is a set of on/off patterns of
+    features with weights m; the pre-activation is t and their interference. `sweep` has been filled by
+    `_sweep_forth` with transforms over the features before each, and its `adjoint` by `_add_terms` with the
+    loss's derivatives by those over all features. `p_none` are the probabilities that all features before
+    each are off, and `noise` is the relative rounding error of a transform. Column j of `sums` is for m_j,
+    its rows for parts of the frequencies.
     """
     (m, large, p), (c, h), width = level, line, sweep.width // PIECES
     work = np.empty(4 * BLOCK)

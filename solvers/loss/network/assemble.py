@@ -152,8 +152,10 @@ def _context_and_neurons(
 ) -> tuple[NeuronContext, list[HiddenNeuron]]:
     """Return (context of the law, hidden neurons of a model).
 
-    `name` is that of the targets' function f, `tol` and `budget` are those of `Accuracy`. ValueError if
-    neurons are linear, the law is not covered or more terms than `budget` are needed.
+    The context holds the law and how means over it are computed. `name` is that of the targets' function f
+    ("identity", "relu" or "abs"), `tol` the error of means to aim at, in units of the neurons' root mean
+    squares, `budget` the most terms of sums in all, None for a default. ValueError if neurons are linear, the
+    law is not covered or more terms than `budget` are needed.
     """
     if model.hidden == "identity":
         raise ValueError("`model` must have hidden neurons that bend: 'relu' or 'jumprelu'; got 'identity'.")
@@ -171,7 +173,8 @@ def _context_and_neurons(
 def hidden_neurons(model: Model, context: NeuronContext) -> list[HiddenNeuron]:
     """Return the hidden neurons of a model in a context, with the weights of x_j / scale_j.
 
-    The context, from `_context_and_neurons`, has the law, whose features x_j have these scales.
+    The context has the law of the features x_j, whose values have these scales, and how means are computed.
+    A `HiddenNeuron` is its weights, bias and threshold (0 for a ReLU) in this context.
     """
     thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
     rows = zip(model.W_in * context.law.scale, model.b_in, thresholds, strict=True)
@@ -192,9 +195,9 @@ def hidden_means(
 ) -> HiddenMeans:
     """Return means of a model's hidden neurons, of their products, and of their products with f(x_j).
 
-    `name` is that of f: "identity", "relu" or "abs"; `tol` and `budget` are those of `Accuracy`, tolerance
-    and most terms of sums. ValueError if neurons are linear, the law is not covered, or the budget is too
-    small.
+    `name` is that of f: "identity", "relu" or "abs"; `tol` is the error of means to aim at, in units of the
+    neurons' root mean squares, `budget` the most terms of sums in all, None for a default. ValueError if
+    neurons are linear, the law is not covered, or the budget is too small.
     """
     context, units = _context_and_neurons(model, law, name, tol, budget)
     law = context.law
@@ -387,8 +390,9 @@ def _truncation_errors(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
 def _independent_change(squares: FloatArray, changes: list[FloatArray]) -> float:
     """Return the root of the sum of `squares` times squared changes over all pairs of neurons.
 
-    `changes` are as for `_truncation_errors`. `squares` (n_hidden, n_hidden) are those of the pairs'
-    coefficients in the loss.
+    Each of `changes`, (n_hidden, n_hidden), has estimates of what the means of all pairs' products are off
+    by; of each pair the largest counts. `squares` (n_hidden, n_hidden) are those of the pairs' coefficients
+    in the loss.
     """
     of_pairs = np.max(np.square(changes), axis=0)
     of_pairs = 2.0 * of_pairs - np.diag(np.diag(of_pairs))  # a pair of two stands in the sum twice

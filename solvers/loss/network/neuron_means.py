@@ -171,7 +171,10 @@ class NeuronContext:
         return cast(list[IndependentGroup], self._from_cache("blocks", features, self._marginal_blocks))
 
     def _marginal_blocks(self, features: IntArray) -> list[IndependentGroup]:
-        """Return `blocks` of dependent features, without the cache."""
+        """Return the independent groups and single features of some `features`, computed anew.
+
+        They are of dependent features; `blocks` stores the result. Members are places in `features`.
+        """
         assert self.dependent is not None
         return marginal_blocks(self.dependent, features, self.law.n)
 
@@ -195,7 +198,10 @@ class NeuronContext:
         return cast(OtherFeatures, self._from_cache("others", features, self._pack))
 
     def _pack(self, features: IntArray) -> OtherFeatures:
-        """Return `pattern_law` of dependent features, without the cache."""
+        """Return the law of some dependent `features` for sums over frequencies, computed anew.
+
+        All count as inputs with a weight; `pattern_law` stores the result.
+        """
         return pack_units(self.blocks(features), np.full(features.size, True), None)
 
     def none_and_ones(self, features: IntArray) -> tuple[float, FloatArray]:
@@ -268,7 +274,10 @@ def nonzero_law(law: Law) -> Law:
 
 
 def _units_of(law: Law) -> list[IndependentGroup]:
-    """Return the units of a law that are independent; all features if exactly k are on."""
+    """Return the independent groups and single features of a law, with their on/off patterns.
+
+    If exactly k features are on, it is one group of all features.
+    """
     features = law.features
     return (
         features.blocks

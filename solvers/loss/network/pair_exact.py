@@ -53,10 +53,11 @@ def _clip_to_on(
 def _threshold_flux(
     table: DensityTable, v: float, line_1: tuple[float, float, float], line_2: tuple[float, float, float]
 ) -> float:
-    """Return the derivative of a product's mean by the sum of neuron `line_1`, through its jump at v.
+    """Return what the jump of neuron `line_1` at the value v adds to a derivative: that of E h_1 h_2 by z_1.
 
-    `line_2` is the other neuron. A line is a neuron's sum without the value v, the value's weight, and the
-    threshold; `table` has the density of v.
+    h_1 and h_2 are the activations of neuron `line_1` and of the other one, `line_2`, z_1 the pre-activation
+    of the first. A line is a neuron's sum without the value v, the value's weight, and the threshold; `table`
+    has the density of v.
     """
     return density_at(table, v) * line_1[2] * (line_2[0] + line_2[1] * v) / abs(line_1[1])
 
@@ -393,7 +394,8 @@ def _write_corners(
 ) -> None:
     """Write to `corners` where the density ends or jumps, then its other edges; to `counts` their numbers.
 
-    They are those of `table` from `low` to `high`; `counts` has the number of the former, and of both.
+    They are values v from `low` to `high`, of the density in `table`; 0 counts as an end if it is `low` or
+    `high`. `corners` begins with the `counts`[0] ends and jumps; `counts`[1] entries are set in all.
     """
     count, at_zero = 0, False
     for c in table.corners:
@@ -447,8 +449,9 @@ def _choose_values(
 ) -> tuple[int, float]:
     """Write to `state` which atom or span each active feature's value is in, for choice `number`.
 
-    `members` are the `size` features that are on. A value is in one of the `inside` spans of the density, or
-    at one of the `atoms`, whose rows are place, probability, factor: the digits of `number` say which, and
+    `members` are the `size` features that are on. A value is in one of the `inside` spans, the intervals of
+    its density, or at one of the `atoms`, whose rows are place, probability, factor: the digits of `number`
+    (spans first, the lowest digit for the first feature) say which, and
     `chance`, of the on/off pattern, is multiplied by the probabilities of the atoms. Return how many values
     are in spans, the places of which in `members` are written to `free`, and the probability. The terms of
     atoms, with the weights w (2, n), are added to both neurons' sums, `at`; the second reads place x factor.
@@ -484,7 +487,7 @@ def _mean_over_spans(
     part: FloatArray,
     by_part: FloatArray,
 ) -> None:
-    """Write the mean of two neurons' product over k values within their spans to `part` and `by_part`.
+    """Write the mean of two neurons' product over k values within their intervals to `part` and `by_part`.
 
     `part` (5,) gets [value, derivatives by both biases, minus those by both thresholds], `by_part` (2, k)
     those by the weights. `spread` (2, k) are the weights, `at` the sums of both neurons without the k values.

@@ -93,9 +93,9 @@ def characteristic_function(values: Values, y: float) -> CharacteristicFunction:
 
 @lru_cache(16)
 def _tabulate(values: Values, per_cell: float, cells: int) -> CharacteristicFunction:
-    """Return a table of E v^r e^{iyv} of `values`: a polynomial in y on each of `cells` cells.
+    """Return a table of E v^r e^{iyv}, r = 0, 1, 2, v of the law `values`: a polynomial in y on each cell.
 
-    `per_cell` is the number of cells for a unit of y.
+    The `cells` cells begin at y = 0; `per_cell` is their number for a unit of y.
     """
     nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
     y = ((np.arange(cells)[:, None] + 0.5 + 0.5 * nodes) / per_cell).ravel()
@@ -107,7 +107,11 @@ def _tabulate(values: Values, per_cell: float, cells: int) -> CharacteristicFunc
 
 @inlined
 def _interpolate(per_cell: float, table: FloatArray, y: float) -> tuple[float, float]:
-    """Return Re and Im of E v^r e^{iyv} from the table of one r, with `per_cell` cells for a unit of y."""
+    """Return Re and Im of E v^r e^{iyv} from the table of one r, with `per_cell` cells for a unit of y.
+
+    `table`, (cells, DEGREE + 1, 2), has real and imaginary coefficients of a polynomial, the lowest power
+    first, whose variable goes from -1 to 1 in a cell; cells are of abs(y), from 0 on.
+    """
     at = abs(y) * per_cell
     cell = int(at)
     x = 2.0 * (at - cell) - 1.0
@@ -266,9 +270,10 @@ def tapered_sums(terms: FloatArray, tapers: FloatArray) -> FloatArray:
 
 @inlined
 def _pair_distance(k: float, l: float) -> float:
-    """Return the distance from 0 at which a pair of frequencies, numbers k and l, counts.
+    """Return the distance from 0 of a pair of frequencies, numbers k and l, in units of one frequency.
 
-    Coefficients fall with k^2 l^2, so of a large k fewer l are needed.
+    Sums over pairs end at some distance. It is more than max(k, l) where both are large: coefficients fall
+    with k^2 l^2, so of a large k fewer l are needed.
     """
     return float(max(k, l) * np.sqrt(1.0 + min(k, l) / NARROW))
 
@@ -281,9 +286,12 @@ def _add_row(
 ) -> None:  # fmt: skip
     """Add a row of frequencies to `sums` (tapers, 5): value and, with `biases`, by biases and fluxes.
 
-    The row is frequency k of `rows` with all of `columns` from `low` on, as far out as `count`. Fluxes are
-    minus the derivatives by thresholds. `both_re` + i `both_im` is the product over the inputs of both
-    neurons, `alone_re` + i `alone_im` the part where one of these is on, `c0` the probability that none is.
+    The value is the mean of two neurons' product, from patterns in which both have two or more inputs on;
+    fluxes are minus the derivatives by thresholds. Each row of `sums` ends, smoothly, at another
+    share of `count`, the `_pair_distance` of the last pairs of frequencies. The row is frequency k of `rows`,
+    those of the first neuron, with the columns from `low` on of the second. `both_re` + i `both_im` is the
+    product of the transforms over the inputs of both neurons, an entry for each column, `alone_re` + i
+    `alone_im` the part where one of these is on, `c0` the probability that none is.
     """
     whole1, one1, none1 = rows.product[k], rows.one_active[k], rows.p_none
     for at in range(both_re.size):
@@ -319,10 +327,11 @@ def _add_row_slopes(
     """Add a row of frequencies to `along1`, `along2`, and write to `left` what slopes by common inputs need.
 
     The row is frequency k of `rows`, those of the first neuron, with all of `columns`, those of the second,
-    from `low` on, as far out as `count`. `both_re` + i `both_im` is the product over the inputs of both
-    neurons, `alone_re` + i `alone_im` the part where one of these is on, `c0` the probability that none is.
-    `left` (4, M) are terms times the product over all features, and times the part where one alone is on,
-    both in two parts. `along1` and `along2` (4, K) serve the slopes by inputs of one neuron alone. By these
+    from `low` on; terms fall smoothly to 0 at the `_pair_distance` `count`. `both_re` + i `both_im` is the
+    product of the transforms over the inputs of both neurons, `alone_re` + i `alone_im` the part where one of
+    these is on, `c0` the probability that none is. `left` (4, M) has, for M columns, Re and Im of a
+    coefficient times the product over all features, and of the coefficient of patterns with one of the common
+    inputs on. `along1` and `along2` (4, K) serve the slopes by inputs of one neuron alone. By these
     inputs a term is X times their product plus Y times the part of it where one is on; rows 0 and 1 are sums
     of X and Y over the other neuron's frequencies, times i s for the frequency s of this neuron, rows 2 and 3
     those of X and Y times i s for the other's.
@@ -380,9 +389,10 @@ def _without_factor(
 ) -> None:
     """Replace a feature's transform re + i im by the derivative of the terms with respect to it.
 
-    The terms are the product over all features, of which this one's factor is off + chance (re + i im), less
-    the part where a feature alone is on. `left` has both, as from `_add_row_slopes`; `single` is the
-    probability that this feature alone is on.
+    A term, one for each of M frequencies, is a coefficient times the product over all features, of which this
+    one's factor is off + chance (re + i im), less what patterns with one feature on add. `left` (4, M) has Re
+    and Im of the coefficient times the product, and of the coefficient of these patterns; `single` is the
+    probability that this feature alone is on, 0 if it is not to be subtracted here.
     """
     product_re, product_im, single_re, single_im = left[0], left[1], left[2], left[3]
     for l in range(re.size):
@@ -401,12 +411,14 @@ def _unit_rows(
     waves: CharacteristicFunction, rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, high: int,
     cosines: FloatArray, sines: FloatArray, units: UnitFactors, u: int, re: FloatArray, im: FloatArray,
 ) -> int:  # fmt: skip
-    """Write the transforms of unit u's features and the rows of its steps to `re` and `im`, (rows, M).
+    """Write transforms of unit u's features, then further rows, to `re`, `im`; return the last row's number.
 
-    They are at frequency k of `rows`, of the first neuron, and at the M `columns` `low` to `high` - 1, of the
-    second. `waves` is the characteristic function of values, `cosines` and `sines` (n, K) are those of
-    `waves.turn` x w at the columns. Unit u is a group or single feature of `units`, whose steps compute its
-    factor from the transforms. Return the number of the last row.
+    Unit u of `units` is a single feature or a group of dependent ones. Rows are (M,), real and imaginary
+    parts: E e^{iyv} of each feature's value v, then products and sums of earlier rows, step by step up to the
+    last, of which the unit's factor is a linear function. They are at y = x1 w_1 + x2 w_2, x1 being frequency
+    k of `rows`, of the first neuron, x2 the M `columns` `low` to `high` - 1 of the second.
+    `waves` is the characteristic function of values, `cosines` and `sines` (n, K) are those of `waves.turn`
+    x2 w_2 at all columns.
     """
     for at in range(units.first[u], units.first[u + 1]):
         c, row = units.member[at], at - units.first[u]
@@ -421,11 +433,13 @@ def _unit_rows(
 def _feature_factor(
     single: float, left: FloatArray, re: FloatArray, im: FloatArray, by_re: FloatArray, by_im: FloatArray
 ) -> None:
-    """Turn the derivative of a unit's last row by a feature's transform into that of all terms, in place.
+    """Turn the derivative of a group's factor by a feature's transform into that of all terms, in place.
 
-    `by_re` + i `by_im` is this derivative. It is multiplied by `re` + i `im`, the derivative of the terms by
-    the last row, from `_without_factor`. Then the part where the feature alone is on is subtracted: its
-    probability `single` times `left`[2] + i `left`[3].
+    A term, one for each of M frequencies, is a coefficient times the product of the factors of all groups,
+    less what patterns with one feature on add. `by_re` + i `by_im` is the derivative of the group's factor.
+    It is multiplied by `re` + i `im`, that of the terms by the factor; then the part where the feature alone
+    is on is subtracted: its probability `single` times `left`[2] + i `left`[3], the coefficient of such
+    patterns.
     """
     single_re, single_im = left[2], left[3]
     for l in range(re.size):
@@ -441,7 +455,7 @@ def _add_unit_slopes(
     left: FloatArray, slope: FloatArray, values: FloatArray, by_rows: FloatArray, real_sums: FloatArray,
     slope_sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Add the slopes of unit u's features to `real_sums` and, times the row's frequency, to `slope_sums`.
+    """Add derivatives for unit u's features to `real_sums` and, times the row's frequency, to `slope_sums`.
 
     Both are (n, K), a row for each feature and a column for each frequency of the second neuron: derivatives
     by a feature's weights follow from their sums over columns. A unit is a feature or a group of dependent
@@ -450,9 +464,9 @@ def _add_unit_slopes(
     in `rows`, and of M of the second, `columns` `low` to `high` - 1. `cosines` and `sines` (n, K) are of
     each feature's weight times the columns' frequencies.
 
-    `values` (2, steps, M), real and imaginary parts, are from `_unit_rows`: what it computes the unit's
-    factor from, step by step; the factor is number `last`. `left` (4, M), from `_add_row_slopes`, has real
-    and imaginary part of the coefficient times the product of all factors, and of the coefficient of the
+    `values` (2, steps, M), real and imaginary parts, has the transforms E e^{iyv} of the unit's features,
+    then the steps by which its factor is computed from them; the last is number `last`. It is overwritten.
+    `left` (4, M) has real and imaginary part of the coefficient times the product of all factors, and of the coefficient of the
     patterns with one feature on, whose probabilities are `lone` (n,). `slope` (2, M) and `by_rows`, of the
     shape of `values`, are scratch.
     """
@@ -483,7 +497,8 @@ def _add_unit_slopes(
 def _range_within(k: float, numbers: FloatArray, count: float) -> tuple[int, int]:
     """Return (low, high): the columns, numbered `numbers`, whose distance with row number k is below `count`.
 
-    They are low to high - 1. The distance is `_pair_distance`.
+    They are low to high - 1. Rows and columns are the frequencies of two neurons; the distance of numbers k
+    and l from 0 is max(k, l) sqrt(1 + min(k, l)/NARROW).
     """
     low, high = 0, numbers.size
     while low < high and _pair_distance(k, numbers[low]) >= count:
