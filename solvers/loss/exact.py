@@ -251,7 +251,9 @@ def evaluator(
     ) -> Loss:
         """Return the `Loss` of a model at the evaluator's law, with derivatives if `gradient`.
 
-        `rows` are the outputs that count, all for None; `target` is what they should be, as in `evaluator`.
+        `rows` are the outputs that count, all for None; `target` is what they should be: the features
+        ("identity") or, of a `Model`, A f(x) + B x, as the name of f ("relu", "abs"), A, (A, name) or
+        (A, name, B), or "x+relu".
         """
         nonlocal known_law
         if isinstance(known_law, Features):
@@ -272,7 +274,8 @@ def model_loss(
     """Return the `Loss` of a `Model`, or of ReLU(M x + b) from arrays (M, b), at a law and an accuracy.
 
     It has derivatives if `gradient`. `rows` are the indices of the outputs that count, all for None. `target`
-    is what outputs should be: the features ("identity"), or a function of them as for `evaluator`.
+    is what outputs should be: the features ("identity") or, of a `Model`, A f(x) + B x, as the name of f
+    ("relu", "abs"), A, (A, name) or (A, name, B), or "x+relu".
     """
     problem = problem_of(model, law, rows, target)
     loss = evaluate(problem, accuracy, gradient)
@@ -286,8 +289,8 @@ def problem_of(
     """Return the problem to evaluate: a `Model` or ReLU(M x + b) of arrays (M, b), a law, and a target.
 
     `rows` are the indices of outputs that count, all for None. `target` is what outputs should be: the
-    features ("identity"), or a function of them as for `evaluator`. Raises ValueError if there is no exact
-    loss of the model.
+    features ("identity") or, of a `Model`, A f(x) + B x, as the name of f ("relu", "abs"), A, (A, name) or
+    (A, name, B), or "x+relu". Raises ValueError if there is no exact loss of the model.
     """
     is_identity = isinstance(target, str) and target == "identity"
     if isinstance(model, Model) and (model.hidden != "identity" or not is_identity):

@@ -398,7 +398,10 @@ def _same_minimum_predicate(
 
     @cache
     def marks(x: bytes) -> FloatArray:
-        """Return the `_invariants` of the vector with these bytes, cached."""
+        """Return sums over W_out W_in and b that no exchange of equal features changes, cached.
+
+        x are the bytes of a model's vector.
+        """
         return _invariants(aim, np.frombuffer(x))
 
     def are_equal(left: DescentResult, right: DescentResult) -> bool:
@@ -562,7 +565,7 @@ class _Search:
     ) -> list[DescentResult]:
         """Return the ends of descents on `aim` from each start of `begin` that its deadline allows.
 
-        Ends are in the order of `begin`; a start that the deadline of `aim` leaves out comes back with the
+        Ends are in the order of `begin`, without starts that the deadline of `aim` leaves out and ends of
         value nan. `limits` are the most steps and the norm of the gradient at which a descent ends. If
         `needed`, the first start descends in any case. Values are those of the objective `judge`, if there is
         one, else of `aim`.

@@ -84,10 +84,10 @@ def any_decoder_bound(p: Real, ratio: Real) -> FloatArray:
 
 
 def alike_bound(p: Real, ratio: Real) -> FloatArray:
-    """Return a lower bound on the loss per feature of ReLU(M x + b) for equal features.
+    """Return a lower bound on the loss per feature of ReLU(M x + b) for equal features, in broadcast shape.
 
-    It is the best of `_line_bound` and `_logarithm_bound`. Arrays broadcast and are not checked: p in (0, 1),
-    ratio = rank(M)/n_features in (0, 1].
+    It is the best of those by steps 7 and 8 of the proof on the page "A bound for features that differ".
+    Arrays broadcast and are not checked: p in (0, 1), ratio = rank(M)/n_features in (0, 1].
     """
     shape = np.broadcast(p, ratio).shape
     p, r = np.atleast_1d(*np.broadcast_arrays(p, ratio))

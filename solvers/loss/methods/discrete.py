@@ -304,7 +304,10 @@ def _slopes_given_target(
 
 
 class State(NamedTuple):
-    """A state of the unit of an output's target: all its values, the target's, and its probability."""
+    """Joint values of an output's target and the features that depend on it, with their probability.
+
+    `x` is the target's value, `n_active` the number of these features that are on.
+    """
 
     values: FloatArray
     x: float

@@ -76,9 +76,10 @@ Three = tuple[float, float, float]
 
 
 class Level(NamedTuple):
-    """Entries in order of falling size with their probabilities, the first `large` of similar size.
+    """A set of on/off patterns: of features with weights m, of falling size, on with probabilities p.
 
-    A pattern belongs to the level if two or more entries are on, and one of the first `large` among them.
+    A pattern belongs to the level if two or more features are on, and one of the first `large` among them,
+    whose weights are of similar size.
     """
 
     m: FloatArray
@@ -357,7 +358,11 @@ def complex_expm1(s: complex, x: float) -> complex:
 
 @inner
 def expm1_at(table: FloatArray, rise: complex, f: int) -> complex:
-    """Return e^(s x) - 1 at frequency f of a block, from its first, `rise`, and a table of `fill_table`."""
+    """Return e^(s x) - 1 at frequency f of a block, f = 0, 1, ..., from its value at f = 0, `rise`.
+
+    `table` has e^(i h x f) - 1, h being the step of the frequencies, real parts first and imaginary ones from
+    `BLOCK` on.
+    """
     turn = complex(table[f], table[BLOCK + f])
     return rise + turn + rise * turn
 
@@ -398,7 +403,8 @@ def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, ome
 def start_block(acc: FloatArray, c: float, h: float, block: int) -> None:
     """Fill `acc` for a block of frequencies s = c + i h k: with 1/s, and 0 for the transforms D and S.
 
-    `acc` is the scratch array of a sweep through the features, whose rows `advance_sweep` describes.
+    `acc` is the scratch array of a sweep through the features, in parts of `BLOCK` entries: Re and Im of 1/s,
+    of D and of S, then rounding errors of D and S. k goes from `block` times BLOCK on.
     """
     acc[2 * BLOCK :] = 0.0
     for f in range(BLOCK):

@@ -263,7 +263,13 @@ class LatticeSums(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """What the sweep forth leaves for the sweep back, for a chunk of blocks of frequencies."""
+    """What a sweep forth through an output's features leaves for the sweep back, at blocks of frequencies.
+
+    `acc`, (blocks, 10 BLOCK), has 1/s and the transforms D and S over all features, with rounding errors;
+    `cache`, (blocks, n, 2 BLOCK), D + N_j S from before feature j; `tables` (n, 2 BLOCK) and `rises` (blocks,
+    n) give e^(s m_j) - 1; `adjoint`, (blocks, 4 BLOCK), is for derivatives by D and S. Parts of `BLOCK`
+    entries are real and imaginary by turns; `width` of them are used.
+    """
 
     acc: FloatArray
     cache: FloatArray

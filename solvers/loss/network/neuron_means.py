@@ -1088,7 +1088,11 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
             chances = np.r_[none, ones]
 
         def with_linear(w2: FloatArray, b2: float) -> tuple[FloatArray, FloatArray]:
-            """Return `_sum_patterns` of h and the linear function of targets with weights w2 and bias b2."""
+            """Return means over patterns of h l, l the linear function of targets of weights w2 and bias b2.
+
+            They are E h l, derivatives by both biases and minus those by both thresholds, (5,); and the
+            derivatives by the weights of both, (2, inputs).
+            """
             units = (
                 np.ascontiguousarray(np.stack([unit.w[inputs], w2])),
                 np.array([unit.b, b2]),
@@ -1107,7 +1111,12 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         of_inputs = np.ascontiguousarray(g[inputs])
 
         def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
-            """Return the arrays `out`, `axis_sums` and, 0 unless `of_w`, `by_w` of `add_neuron_means`."""
+            """Return sums over frequencies where two or more inputs are on: three arrays.
+
+            They are E h, E h target(x_l) and the derivative by the bias of E h G, (inputs + 2,);
+            E e^{i s w x} and E G e^{i s w x} at each frequency s, (2, count + 1); and the derivatives of
+            E h G by the weights, (inputs,), 0 unless `of_w`. G is start + sum of g_l target(x_l).
+            """
             of_value, of_slope = np.ascontiguousarray(phi[0]), np.ascontiguousarray(phi[1])
             of_target, of_target_slope = map(np.ascontiguousarray, _target_transforms(context, unit, s, phi))
             out, slope_sums, by = (

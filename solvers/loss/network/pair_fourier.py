@@ -124,10 +124,11 @@ class _NeuronPair(NamedTuple):
     ) -> tuple[FloatArray, FloatArray]:
         """Return double sums over frequencies for E h_1 h_2 and derivatives: (tapers, 5), by weights (2, n).
 
-        They go as far out as `count`; `waves` is the characteristic function of values. A taper is a set of
-        weights with which a sum ends smoothly. For each the first array has the value and, with `biases`, the
-        derivatives by both biases and minus those by both thresholds. With `slopes` only the second array is
-        computed, else only the first; the other one is 0.
+        Pairs of frequencies, with numbers k and l, count if max(k, l) sqrt(1 + min(k, l)/NARROW) < `count`;
+        `waves` is the characteristic function of values. A taper is a set of weights with which a sum ends
+        smoothly. For each the first array has the value and, with `biases`, the derivatives by both biases
+        and minus those by both thresholds. With `slopes` only the second array is computed, else only the
+        first; the other one is 0.
         """
         sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.either.size))
         # Rows as far as both neurons have as many, with all columns; then columns beyond, of the other one.
@@ -277,7 +278,11 @@ def tail_factors(jumps: int) -> FloatArray:
 
 @lru_cache(256)
 def count_frequency_pairs(count: float) -> float:
-    """Return the number of pairs of frequencies as far out as `count`, to a few in a thousand."""
+    """Return the number of pairs of frequencies of a double sum up to `count`, to a few in a thousand.
+
+    Frequencies have the numbers k >= 0 and, of both signs, l; pairs with max(k, |l|) sqrt(1 + min(k,
+    |l|)/NARROW) < `count` are summed.
+    """
     k = np.arange(0.0, count + 1.0)
     low, high = np.zeros(k.size), np.full(k.size, float(count))
     for _ in range(12):  # where max(k, l) sqrt(1 + min(k, l)/NARROW) is `count`

@@ -466,9 +466,9 @@ def _add_unit_slopes(
 
     `values` (2, steps, M), real and imaginary parts, has the transforms E e^{iyv} of the unit's features,
     then the steps by which its factor is computed from them; the last is number `last`. It is overwritten.
-    `left` (4, M) has real and imaginary part of the coefficient times the product of all factors, and of the coefficient of the
-    patterns with one feature on, whose probabilities are `lone` (n,). `slope` (2, M) and `by_rows`, of the
-    shape of `values`, are scratch.
+    `left` (4, M) has real and imaginary part of the coefficient times the product of all factors, and of the
+    coefficient of the patterns with one feature on, whose probabilities are `lone` (n,). `slope` (2, M) and
+    `by_rows`, of the shape of `values`, are scratch.
     """
     x1, x2, first = rows.x[k], columns.x[low:high], units.first[u]
     is_single = last == 0
@@ -516,9 +516,11 @@ def add_block(
 ) -> None:  # fmt: skip
     """Add the double sum over both neurons' frequencies, as far out as `count`, to `sums` or `by_w`.
 
-    The frequencies are `rows` of the first neuron and `columns` of the second, `waves` the characteristic
-    function of values. `units` are the n inputs of both neurons, `none` and `lone` (n,) the probabilities
-    that none and that one alone of them is on. If `by_w` is None, the value is added to `sums` (5, 5), and
+    It is the mean of the neurons' product where both have two or more inputs on. Pairs of frequencies, with
+    numbers k and l, count if max(k, l) sqrt(1 + min(k, l)/NARROW) < `count`. They are `rows` of the first
+    neuron and `columns` of the second, `waves` the characteristic function of values. `units` are the n
+    inputs of both neurons, `none` and `lone` (n,) the probabilities that none and that one alone of them is
+    on. If `by_w` is None, the value is added to `sums` (5, 5), and
     with `biases` the derivatives by these and minus those by the thresholds, for tapers that end earlier and
     earlier. Numba compiles this case by itself. Otherwise the derivatives by the weights are added to `by_w`
     (2, n), and to `along1` and `along2` (4, K) what those by inputs of the first and of the second neuron

@@ -13,7 +13,11 @@ Three = tuple[complex, complex, complex]
 
 
 class KernelLaw(NamedTuple):
-    """A law of values in numbers and arrays, as kernels take it."""
+    """The law of a feature's value when on, in numbers and arrays, as compiled kernels take it.
+
+    They are the address of its compiled transform E v^r exp(z v), its range, mean and mean square, its atoms,
+    the pieces on which its density is a polynomial, with a quadrature rule for these, and the jumps.
+    """
 
     transform: tuple[int, float]
     """Where E v^r exp(z v), r = 0, 1, 2, is compiled, and its shape; see `transforms`."""
