@@ -24,7 +24,10 @@ class Reading:
 
 
 def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
-    """Yield each model that arrays may be by the names of public code, even if several fit."""
+    """Yield each model that arrays may be by the names of public code, even if several fit.
+
+    A `Reading` has the name of the layout, and the models of all instances, stacked.
+    """
     for layout in LAYOUTS:
         if layout.fits(arrays):
             try:

@@ -58,7 +58,10 @@ class Limit(float):
     basis: str
 
     def __new__(cls, limit: float, basis: str) -> "Limit":
-        """Return the number `limit` with its basis, a key of `BASES`."""
+        """Return the number `limit` with its basis: how it was set.
+
+        That is "derived", "rounding" (an error of computation), or "before" or "after" a look at the data.
+        """
         instance = super().__new__(cls, limit)
         instance.basis = choice("basis", basis, tuple(BASES))
         return instance
@@ -319,8 +322,8 @@ def not_refuted(
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: some of its interval keeps the limit.
 
-    Arguments are as for `confirmed`: `text` says what is estimated, `relation` is "<=", "<", ">=" or ">",
-    `origin` is the dataset of the estimates.
+    The end of the interval farthest from the limit decides; of several `estimates` the worst. `text` says
+    what is estimated, `relation` is "<=", "<", ">=" or ">", `origin` is the dataset of the estimates.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [not_refuted("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]

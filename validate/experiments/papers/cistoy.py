@@ -292,7 +292,9 @@ def _printed_losses(table: Mapping[str, Sequence[float]], name: str, axis: xr.Da
 def _printed_mixed(ds: xr.Dataset) -> FloatArray:
     """Return the source's losses (matrix kind, sigma) for targets ReLU(x) + M x; nan where it has none.
 
-    Kinds are "independent" and "symmetric" entries of M; the sigma are those of `ds`, of `run_mixed`.
+    The source is FranciscoHS/cis-toy-models; losses are per feature over p. Entries of the random matrix M
+    are "independent" or "symmetric", in this order; sigma, their standard deviation off the diagonal, is the
+    coordinate of `ds`, a dataset of `run_mixed`.
     """
     return np.array([_printed_losses(PRINTED, name, ds["sigma"]) for name in MATRICES])
 

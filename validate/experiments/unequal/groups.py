@@ -120,8 +120,9 @@ def extrapolate(ds: xr.Dataset) -> xr.DataArray:
 def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
     """Return for each case the relative deviation at the largest size from a line in 1/n through the others.
 
-    Losses are those of `trained`, of `run_groups`, and intervals are over the seeds. An interval without 0
-    refutes the line.
+    Deviations are of losses over the line, less 1, each an estimate with an interval over the seeds; one
+    without 0 refutes the line. Losses, per feature, are the variable ``trained`` (case, n_features, steps,
+    seed) of `trained`, of `run_groups`, after the longest training.
     """
     last = trained["trained"].isel(steps=-1).sortby("n_features").transpose("n_features", "case", "seed")
     at = 1.0 / last["n_features"].values
@@ -282,8 +283,9 @@ def stored_run(
 ) -> Run:
     """Return a stored run of trained models, split by case; its check trains two of them anew.
 
-    `purpose` is a line on its purpose, `settings` are those of `run_groups`. The two models have the first
-    two seeds, `case` and the number `size` of features; a run that is `whole` is not split.
+    `purpose` is a line on its purpose, `settings` are the arguments of `run_groups`: cases, sizes, seeds,
+    steps and so on. The two models have the first two seeds, the `case`, [kind of pairs, strength, p,
+    n_hidden/n_features], and the number `size` of features; a run that is `whole` is not split.
     """
     first = settings["seeds"][0]
     check_settings = {"cases": [case], "sizes": [size], "seeds": [first, first + 1]}
