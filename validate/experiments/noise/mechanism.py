@@ -96,19 +96,25 @@ def run_mechanism(
     baseline = inverse_participation(noiseless).mean(axis=1)
 
     def descend(noise: str, rate: float, tag: int, kurtosis: float | None = None) -> FloatArray:
-        """Return the last encodings of descents at a learning rate, `rate`; `tag` seeds the noise.
+        """Return the last encodings (run, n, m) of descents at a learning `rate`; `tag` seeds the noise.
 
-        `kurtosis` is the excess kurtosis of three-point noise.
+        `noise` is its kind, such as "bipolar"; `kurtosis` is the excess kurtosis of three-point noise.
         """
         rng = np.random.default_rng([seed, tag])
         return descend_from(W0, noise, std, rate, time, rng, excess_kurtosis=kurtosis).W
 
     def growth(W: FloatArray) -> FloatArray:
-        """Return each run's mean of |W_i|_4^4/|W_i|_2^4 over encodings, less that without noise."""
+        """Return each run's mean of |W_i|_4^4/|W_i|_2^4 over encodings, less that without noise.
+
+        W (run, n, m) are encodings after descent; descents without noise have the same first weights.
+        """
         return np.asarray(inverse_participation(W).mean(axis=-1) - baseline[: len(W)])
 
     def growth_in_groups(size: int) -> FloatArray:
-        """Return each run's growth, see `growth`, if encodings form groups of `size` without interference."""
+        """Return the growth (run,) of |W_i|_4^4/|W_i|_2^4 if only groups of `size` encodings interfere.
+
+        It is the mean over a run's encodings after descent under bipolar noise, less that without noise.
+        """
         groups, rng = W0.reshape(-1, size, m), np.random.default_rng([seed, 400 + size])
         ends = [descend_from(groups, "bipolar", s, SOURCE_RATE, time, rng).W for s in (std, 0.0)]
         noisy, noiseless = map(inverse_participation, ends)

@@ -17,9 +17,10 @@ NEAR = Criterion("|best of the trained / envelope - 1|", "<=", preregistered(0.0
 def _show_many(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
     """Return text and table of the report's part "many": trained models if many features are on at a time.
 
-    By exponent and n_hidden the table has losses: lower bound, priority code, best split of the neurons, a
-    matrix that realises it, and trained models. `ds` is of `run_width` (trained models), `split` of
-    `run_split`.
+    By exponent of the frequencies and n_hidden the table has losses: the lower bound; a priority code, in
+    which encodings have very different lengths; the best split of the features into some that are dropped,
+    have a neuron, share one, or are in a random code; a matrix that realises it; and trained models. `ds` is
+    of `run_width` (trained models), `split` of `run_split`.
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     trained = ds["loss"].isel(weight_decay=0, steps=-1, tied=0).mean("seed")

@@ -32,8 +32,8 @@ def _show_small_models(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset
     """Return text and table of the report's part "small models": how many find the best code.
 
     By case and n_features the table has the code's loss, the best and mean loss of trained models over it,
-    and how many have it. `small` and `large` are of `run_groups`, models of two sizes, `solved` of
-    `run_blocks`, the best codes.
+    and how many have it. `small` and `large`, of `run_groups`, have losses of trained models of two sizes,
+    `solved`, each of `run_blocks`, those of the best codes of one or two pairs on neurons of their own.
     """
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in solved], "case")
     rows: list[list[str]] = []
