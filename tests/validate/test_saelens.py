@@ -70,7 +70,7 @@ def test_live_objects_compute_what_saelens_computes(kind, subtracts, tmp_path):
     one.save_model(tmp_path)
     np.testing.assert_allclose(sp.Model.of(tmp_path)(x.numpy()), out, rtol=1e-12, atol=1e-12)
     # the other convention of b_dec is far off, and so are thresholds that are left out
-    wrong = autoencoder_of(one, apply_b_dec_to_input=not subtracts)
+    wrong = autoencoder_of(dict(one.state_dict()), apply_b_dec_to_input=not subtracts)
     assert np.abs(wrong(x.numpy()) - out.numpy()).max() > 0.1
     if kind == "jumprelu":
         without = {name: array for name, array in one.state_dict().items() if name != "threshold"}
@@ -95,15 +95,25 @@ def test_what_training_saves_is_read(kind, subtracts, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["layer_norm", "expected_average_only_in", "constant_norm_rescale"])
-def test_normalised_inputs_are_refused(how):
+def test_normalised_inputs_are_refused(how, tmp_path):
+    one = made("StandardSAE", 6, normalize_activations=how)
+    one.save_model(tmp_path)
     with pytest.raises(ValueError, match="normalise"):
-        sp.Model.of(made("StandardSAE", 6, normalize_activations=how))
+        sp.Model.of(tmp_path)
+    if how != "expected_average_only_in":
+        with pytest.raises(ValueError, match="`model` must compute"):
+            sp.Model.of(one)
+        return
+    x = inputs()  # its forward pass leaves that to who trains it
+    with torch.no_grad():
+        np.testing.assert_allclose(sp.Model.of(one)(x.numpy()), one(x), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("form", ["GatedSAE", "TopKSAE", "MatchingPursuitSAE"])
 def test_other_architectures_are_refused(form):
+    one = made(form, 8, **({"k": 2} if form == "TopKSAE" else {}))
     with pytest.raises(ValueError, match=r"`(architecture|model)` must"):
-        sp.Model.of(built(form, **({"k": 2} if form == "TopKSAE" else {})))
+        sp.Model.of(one)
 
 
 class Drawn:

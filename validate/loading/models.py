@@ -224,7 +224,8 @@ def model_of(
         Names of the arrays for "W_in", "W_out", "b" and "b_in" of ReLU(W_out (W_in x + b_in) + b), one matrix
         for a tied model; or for "W_enc", "W_dec", "b_enc" and "b_dec" of a sparse autoencoder with ReLUs.
     apply_b_dec_to_input : bool, optional
-        Whether an autoencoder subtracts `b_dec` from its input; by default as in its settings.
+        Whether an autoencoder of a state dict or file subtracts `b_dec` from its input; by default as in its
+        settings. A module's outputs tell it.
     """
     loaded = load(x, law, layout=layout, keys=keys, apply_b_dec_to_input=apply_b_dec_to_input)
     if instance is not None:
@@ -242,7 +243,8 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
 
     Arrays are ``W_enc`` (d_in, d_sae), ``W_dec`` (d_sae, d_in), ``b_enc``, ``b_dec``, and of a JumpReLU
     ``threshold`` or ``log_threshold``. Settings are taken from ``x["cfg"]``, ``x.cfg`` or the file
-    ``cfg.json`` next to ``sae_weights.safetensors``; `apply_b_dec_to_input` overrules them.
+    ``cfg.json`` next to ``sae_weights.safetensors``; `apply_b_dec_to_input` overrules them. A module is
+    called, and its outputs decide.
 
     >>> arrays = {"W_enc": [[1.0], [0.0]], "W_dec": [[1.0, 0.0]], "b_enc": [-0.1], "b_dec": [0.5, 0.2]}
     >>> model = autoencoder_of(arrays, apply_b_dec_to_input=True)
