@@ -149,9 +149,10 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
 def _predicted_rows(
     law: Features, m: int, shared: tuple[dict[int, list[PredictedLoss]], ...]
 ) -> list[PredictedLoss]:
-    """Return the predicted losses for m neurons.
+    """Return the predicted losses per feature for m neurons, each with its model, kind and a note.
 
-    `shared` has dictionaries from width to losses, for what is computed for all widths at once.
+    They are lower bounds, losses of codes, limits and measured losses, as far as they are known for `law`.
+    `shared` has dictionaries from the number of neurons to losses that are computed for all widths at once.
     """
     n = law.n_features
     if m >= n:

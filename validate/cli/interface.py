@@ -96,7 +96,8 @@ def _describe_package(package: Any) -> Iterator[str]:
     """Yield the lines that ``superposition interface`` prints of a package of ours, in Markdown.
 
     They are headings with the first paragraph of the package's docstring, and of those of its modules that
-    have public names; below a module, for each name, its path, its signature and that of its own.
+    have public names; below a module, for each name, its path, its signature and the first paragraph of its
+    own docstring.
     """
     path_below = package.__name__.partition(".")[2]
     yield f"# superposition.{path_below}\n\n{_first_paragraph(inspect.getdoc(package))}\n"

@@ -128,7 +128,8 @@ def draw_interference(ax: Axes, W_out: npt.ArrayLike, W_in: npt.ArrayLike, **col
 def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
     """Make the horizontal axis logarithmic, with ticks at `points` only.
 
-    `settings` are those of `Axes.set`; without an ``xlabel`` the axis is labelled n_features.
+    `points` are values on that axis, in any order. `settings` are further ones for Matplotlib's `Axes.set`;
+    without an ``xlabel`` the axis is labelled n_features.
     """
     ticks = np.unique(points)
     ax.set(**{"xscale": "log", "xlabel": "n_features", **settings})
@@ -150,6 +151,8 @@ def finish_axes(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **set
 @as_annotated
 def deepest_point(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
     """Return row and column of the point of a region farthest from its border, and its distance from it.
+
+    `region` is a matrix, True inside; the distance is in steps of the grid, to the nearest point outside.
 
     Examples
     --------

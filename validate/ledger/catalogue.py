@@ -71,9 +71,10 @@ def select_claims(ids: Iterable[str] | None = None, source: str | None = None) -
 def judge(claim: Claim, results: ResultCache) -> CheckedClaim:
     """Return a claim with the evidence of its check, which is run on the datasets that the claim needs.
 
-    Datasets are those of `results`. A check that raises an error leaves the row not judged, with the error's
-    text. Where an experiment needs PyTorch and there is none, the evidence is the stored one; without any the
-    row is not judged. If a disk or memory is full, the error is raised.
+    `results` gives the dataset of a run by its name, and runs it if it is not stored. A check that raises an
+    error leaves the row not judged, with the error's text. Where an experiment needs PyTorch and there is
+    none, the evidence is the stored one; without any the row is not judged. If a disk or memory is full, the
+    error is raised.
     """
     start = time.perf_counter()
     missing = [name for name in claim.needs if not results.is_available(name)]

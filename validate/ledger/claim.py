@@ -107,8 +107,9 @@ class Claim:
     statement : str
         The statement as printed, in formulas or in our own words.
     check : callable
-        ``check(quick, *datasets)`` returns the evidence, the same on every call. `quick` asks for small
-        sizes; the datasets are those of `needs`.
+        ``check(quick, *datasets)`` returns the evidence: findings, numbers with limits that decide, and a
+        text; the same on every call. `quick` asks for small sizes; the datasets are those of the runs in
+        `needs`, in this order.
     needs : tuple of str, optional
         Runs whose datasets the check gets, such as ``"noise.mechanism"``.
     """

@@ -23,15 +23,16 @@ DEEP = 24.0  # a threshold deep in the tail, where corrections are of relative o
 
 
 def _draw_normal(m: int) -> FloatArray:
-    """Return m normal first weights of s.d. 0.9/sqrt(m)."""
+    """Return m normal first weights (m,) of s.d. 0.9/sqrt(m), always the same."""
     return np.random.default_rng([SEED, 0]).normal(scale=0.9 / m**0.5, size=m)
 
 
 def _printed_flow(n_features: int, n_hidden: int) -> Any:
     """Return dW/dt as printed in Lecomte et al., a SymPy matrix (n_features, n_hidden) like W.
 
-    Its symbols are those of `derive_flow`: weights W_ik, their signs e_ik, lambda, and s_ij, 1 if the overlap
-    of encodings i and j counts, else 0.
+    The flow is gradient descent on the loss with an l1 term. Its symbols are W_ik, weight of feature i on
+    neuron k, its sign e_ik, lambda, and s_ij, 1 if the overlap W_i.W_j is positive, else 0; `derive_flow`
+    has the same ones.
     """
     lam = sp.Symbol("lambda", positive=True)
     w = sp.Matrix(n_features, n_hidden, lambda i, k: sp.Symbol(f"W_{i}{k}", real=True))

@@ -48,15 +48,16 @@ def _symbols() -> Any:
 
 
 def _at_unit_norm(expression: Any) -> Any:
-    """Return a SymPy expression at |W|_2^2 = 1."""
+    """Return a SymPy expression with 1 in place of its symbol p2, which stands for |W|_2^2."""
     return expression.subs(_symbols()[4], 1)
 
 
 def next_step_error() -> Any:
     """Return the symbolic E (|W'|^2 - 1)^2 of an encoding W' after one step of descent from |W| = 1.
 
-    The mean is over noise on the neurons. Symbols are those of `_symbols`: learning rate eta, number m of
-    neurons, the sum p4 of W_k^4, and the moments mu2 and mu4 of the noise.
+    It is a SymPy polynomial. The step is on the encoding's own input, with noise on the neurons, over which
+    the mean is. Symbols are the learning rate eta, the number m of neurons, the sum p4 of W_k^4, and the
+    moments mu2 and mu4, second and fourth, of the noise on a neuron.
     """
     return _at_unit_norm(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
 

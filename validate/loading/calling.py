@@ -250,9 +250,10 @@ class Answers:
         return None
 
     def _agrees_at_kinks(self, model: StackedModel, form: str, k: int, factor: float) -> bool:
-        """Return whether the k-th array of the module's result is `factor` times the model's near kinks.
+        """Return whether the module's k-th array of results is `factor` times the model's outputs near kinks.
 
-        Inputs are those of `inputs_at_kinks`, at which a neuron or output is just on or off. `form` is the
+        They must agree but for rounding, at random inputs at which a neuron or output of `model` is just on
+        or off (`inputs_at_kinks`), and at some of these as a smaller batch. `form` is the
         order of axes in which the module is called, such as "bif" (inputs, instances, features).
         """
         rng = np.random.default_rng(1)

@@ -155,7 +155,11 @@ def load_live(module: Any, hints: Hints) -> tuple[str, list[Model], str]:
 
 
 def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
-    """Return the models that arrays may be by their names and the caller's hints."""
+    """Return the models that arrays may be by their names and the caller's hints, with a name for each.
+
+    `hints` are the name of the layout, `keys` (names of W_in, W_out, …), and whether an autoencoder subtracts
+    b_dec from its input. The name of a `Reading` is its layout, or "keys"; its parts are the stacked models.
+    """
     if hints.keys is not None and {"W_enc", "W_dec"} & hints.keys.keys():
         ways = (True, False) if hints.apply_b_dec_to_input is None else (hints.apply_b_dec_to_input,)
         models = [autoencoder_by_keys(arrays, hints.keys, Settings(), subtracts) for subtracts in ways]

@@ -161,11 +161,10 @@ def load(
 ) -> LoadedModel:  # fmt: skip
     """Return all models in a module, state dict, path, array or tuple, and the layout that was recognised.
 
-    Arguments are those of `model_of`: if `law` is a `Features`, its number of features tells the axes of a
-    matrix; `layout` is the name of a layout of public code, `keys` maps W_in, W_out, b and the like to names
-    of arrays, and `apply_b_dec_to_input` says whether an autoencoder subtracts b_dec from its input. A module
-    is called on random inputs; if its outputs differ from those of every model of its arrays, a ValueError
-    says how.
+    If `law` is a `Features`, its number of features tells the axes of a matrix; `layout` is the name of a
+    layout of public code, `keys` maps W_in, W_out, b and the like to names of arrays, and
+    `apply_b_dec_to_input` says whether an autoencoder subtracts b_dec from its input. A module is called on
+    random inputs; if its outputs differ from those of every model of its arrays, a ValueError says how.
     """
     hints = Hints(layout, keys, apply_b_dec_to_input)
     if isinstance(x, Model):

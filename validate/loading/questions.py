@@ -49,7 +49,10 @@ def _ready_keys(arrays: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _autoencoder_hint(keys: str) -> str:
-    """Return a clause with the call for a sparse autoencoder, or "" without keys."""
+    """Return a clause with the call that reads arrays as a sparse autoencoder; "" if `keys` is "".
+
+    `keys` is the text of an argument of this call, such as "keys={'W_enc': …}".
+    """
     say = f"Model.of(model, {keys}, apply_b_dec_to_input=True), or False"
     return f"; if it is a sparse autoencoder with ReLUs, {say}" if keys else ""
 

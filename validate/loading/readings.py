@@ -24,7 +24,10 @@ class Reading:
 
 
 def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
-    """Yield each model that arrays may be by the names of public code, even if several fit."""
+    """Yield each model that arrays may be by the names of public code, even if several fit.
+
+    A `Reading` has the name of the layout, and the models of all instances, stacked.
+    """
     for layout in LAYOUTS:
         if layout.fits(arrays):
             try:
@@ -37,7 +40,10 @@ def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
 
 
 def _bias_choices(vectors: Mapping[str, FloatArray], *shape: int) -> list[tuple[str, FloatArray]]:
-    """Return the choices (name, vector) for a bias: zeros, named "", and all vectors of this shape."""
+    """Return the choices (name, vector) for a bias: zeros, named "", and all vectors of this shape.
+
+    `vectors` are arrays by name, and `shape` is (instances, length), as theirs.
+    """
     return [
         ("", np.zeros(shape)),
         *((name, vector) for name, vector in vectors.items() if vector.shape == shape),
@@ -47,7 +53,8 @@ def _bias_choices(vectors: Mapping[str, FloatArray], *shape: int) -> list[tuple[
 def _encoder_choices(matrices: Mapping[str, FloatArray]) -> Iterator[tuple[str, FloatArray]]:
     """Yield the choices (name, W_in) for the encoder: each of the `matrices`, as it is and transposed.
 
-    Before a single square matrix, W_in may also be the identity, named "".
+    Matrices by name, and W_in, are (instances, n_hidden, n_features). Before a single square matrix, W_in may
+    also be the identity, named "".
     """
     for name, W in matrices.items():
         yield name, W
@@ -61,7 +68,8 @@ def _decoder_choices(
 ) -> Iterator[tuple[str, FloatArray]]:
     """Yield the choices (name, W_out) for the decoder: the encoder's transpose, and matrices that fit.
 
-    `encoder` is the name of the matrix `W_in`, "" if that is the identity.
+    `matrices` by name and W_out are (instances, rows, columns), `W_in` is (instances, n_hidden, n_features);
+    `encoder` is the name of W_in, "" if that is the identity.
     """
     if encoder:
         yield encoder, W_in.swapaxes(1, 2)

@@ -378,8 +378,8 @@ def _generated_roots(n: int, options: Mapping[str, Any], seed: Any) -> tuple[Nod
 def _compensated(p: FloatArray, roots: Sequence[Node]) -> FloatArray:
     """Return probabilities, at most 1, that make features in a hierarchy fire about as often as p (n,) says.
 
-    With p itself they fire less often, as a feature needs its parent on and its rivals off. `roots` are the
-    trees of the hierarchy.
+    With p itself they fire less often, as a feature needs its parent on and its rivals, exclusive children of
+    the same parent, off. `roots` are the trees of the hierarchy.
     """
     factors = np.ones(p.size)
     for node, above, _ in walk(roots):

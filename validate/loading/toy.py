@@ -82,7 +82,10 @@ def _without_copies(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
-    """Return the known layouts that arrays fit, or else the layouts of any names that they fit."""
+    """Return the layouts of public code that arrays fit, or else those of any names for W_in, W_out and b.
+
+    `arrays` are a toy model's, by name; a matrix that stands there twice may count once.
+    """
     distinct = _without_copies(arrays)
     for candidates in (arrays, distinct):
         if fitting := [layout for layout in LAYOUTS if layout.fits(candidates)]:

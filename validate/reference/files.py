@@ -171,7 +171,7 @@ def write_marker(folder: Path) -> None:
 
 
 def _is_marked(folder: Path) -> bool:
-    """Return whether a folder has the marker of `write_marker`."""
+    """Return whether a folder has the file that marks it as made by a command of this program."""
     marker = folder / MARKER
     if marker.is_symlink() or not marker.is_file():
         return False

@@ -36,9 +36,9 @@ def _label_union(labels: Sequence[list[Any]]) -> list[Any]:
 
 
 def _label_span(dim: str, labels: list[Any], union: list[Any]) -> list[int]:
-    """Return [start, stop] of a run's labels along `dim` in the union.
+    """Return [start, stop] of a run's labels along `dim` in `union`, the list of all runs' labels.
 
-    ValueError if not consecutive there.
+    A ValueError is raised if they do not follow one another there.
     """
     first = union.index(labels[0])
     if union[first : first + len(labels)] != labels:
@@ -89,10 +89,12 @@ def combine_runs(
 
 
 def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return the layout from which `extract_run` restores a run, `ds`.
+    """Return the layout of a run, `ds`: what `extract_run` needs to restore it from the combined dataset.
 
-    It has by name: sizes of the dimensions `rows`; spans of the other dimensions in the combined `coords`;
-    dimensions of variables; types of those that are integers or bools; names of coordinates.
+    Keys are "rows", the size of each dimension in `rows` (whose combinations become rows of the combined
+    dataset); "spans", for each other dimension the [start, stop] of the run's labels in `coords`, the labels
+    of all runs; "variables", the dimensions of each; "types", of those that are integers or bools; and
+    "coordinates", their names.
     """
     row_sizes = {dim: ds.sizes[dim] for dim in rows if dim in ds.sizes}
     spans = {dim: _label_span(dim, ds[dim].values.tolist(), coords[dim]) for dim in coords if dim in ds.dims}
@@ -111,8 +113,9 @@ def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]
 def _rows_first(ds: xr.Dataset, name: str, layout: Mapping[str, Any]) -> _Block | None:
     """Return (other dimensions, values with a single first axis of rows) of a run's variable `name`.
 
-    None if the run, `ds`, lacks the variable. `layout`, from `_layout`, has the sizes of the run's dimensions
-    that become rows, and the dimensions of each variable.
+    A row is a combination of entries along the dimensions in ``layout["rows"]``, a dict of their sizes, the
+    last of which varies fastest; a variable without one of these dimensions is repeated along it.
+    ``layout["variables"]`` has the dimensions of each variable. None if the run, `ds`, lacks the variable.
     """
     if name not in ds.variables:
         return None
@@ -130,8 +133,10 @@ def _with_facts(
 ) -> xr.Dataset:
     """Return the combined dataset with variables of each run's provenance, and each model's run index.
 
-    `runs` are the datasets by name. `layouts`, from `_layout`, have for each run what `extract_run` needs to
-    restore it: sizes and dimensions.
+    Variables over ``measurement``, an entry for each run, are its provenance, further attributes, layout and
+    the settings that differ between runs; ``source`` (model) is the run index. `runs` are the datasets by
+    name. A layout in `layouts` is stored as JSON, and has for a run the sizes of its dimensions that become
+    models ("rows"), the dimensions of its variables, and the names of its coordinates ("coordinates").
     """
     separate = (*FACTS, "run", "title", "stored_file", "stored_date", "stored_device")
     facts = {key: [str(ds.attrs[key]) for ds in runs.values()] for key in FACTS if key != "wall_seconds"}
@@ -152,7 +157,7 @@ def _with_facts(
 def _differing_settings(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return the settings that are texts or numbers and differ between runs, as columns by name.
 
-    Missing settings are "" or nan.
+    `settings` are those of each run by name; a column has a value for each run, "" or nan if it has none.
     """
     columns = {}
     for key in dict.fromkeys(key for run_settings in settings for key in run_settings):
@@ -175,11 +180,11 @@ def _stack_blocks(
 ) -> _Block:
     """Return (dimensions, values) of the variable `name` in all runs, stacked along the rows.
 
-    For each run `blocks` has its part, (other dimensions, values with a first axis of rows), or None if it
-    lacks the variable. `layouts`, from `_layout`, have for each run the sizes of its dimensions that become
-    rows ("rows"), and for each other dimension the [start, stop] that its labels take up among those of all
-    runs ("spans"); `sizes` are the sizes of these dimensions for all runs together. Where a run has nothing,
-    there is nan or "".
+    Rows are models, those of one run after those of another; the result's dimensions begin with "model". For
+    each run `blocks` has its part, (other dimensions, values with a first axis of rows), or None if it lacks
+    the variable. `layouts` have for each run the sizes of its dimensions that become rows ("rows"), and for
+    each other dimension the [start, stop] that its labels take up among those of all runs ("spans"); `sizes`
+    are the sizes of these dimensions for all runs together. Where a run has nothing, there is nan or "".
     """
     present = [block for block in blocks if block is not None]
     dims = present[0][0]

@@ -92,7 +92,8 @@ def _render_topic(results: ResultCache, subfolder: str, section: str, topic_name
 class _ReportRun:
     """The tasks of a report, and the topics, claims, seconds and failures of finished tasks.
 
-    `results` has the data of runs; `only` and `jobs` are as in `write_report`.
+    `results` gives the datasets of runs by name. `only` is the phenomenon to which the report is limited,
+    "ledger" for the claims alone, or None for all; `jobs` is the number of processes.
     """
 
     def __init__(self, results: ResultCache, only: str | None, jobs: int) -> None:
@@ -127,7 +128,11 @@ class _ReportRun:
         ]
 
     def add(self, task: Task, result: Any, seconds: float) -> str:
-        """Store the result of a finished task and its `seconds`, and return a line for the progress."""
+        """Store the result of a finished task and its `seconds`, and return a line for the progress.
+
+        `result` is a topic's `RenderedTopic`, a claim's row as data for JSON, None for a part of a run, or
+        the text of the error if the task failed.
+        """
         self.seconds[task.name], outcome = seconds, f"{seconds:.1f} s"
         if isinstance(result, str):
             outcome = f"failed: {' '.join(result.split())}"

@@ -142,7 +142,7 @@ class ResultCache:
     def read_note(self, name: str, needs: Collection[str]) -> Any:
         """Return the content that `store_note` stored; None if missing, damaged, or of other data or code.
 
-        `name` and `needs` are as for `store_note`.
+        `name` is the name of the note, `needs` are the names of the runs on whose data its content depends.
         """
         return _read_note(self._note_path(name), self._note_key(name, needs))
 

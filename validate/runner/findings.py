@@ -58,7 +58,10 @@ class Limit(float):
     basis: str
 
     def __new__(cls, limit: float, basis: str) -> "Limit":
-        """Return the number `limit` with its basis, a key of `BASES`."""
+        """Return the number `limit` with its basis: how it was set.
+
+        That is "derived", "rounding" (an error of computation), or "before" or "after" a look at the data.
+        """
         instance = super().__new__(cls, limit)
         instance.basis = choice("basis", basis, tuple(BASES))
         return instance
@@ -304,8 +307,9 @@ def confirmed(
     """Return the finding that all of an estimate's confidence interval keeps a limit.
 
     `estimates` is one or several; `relation` to the limit is one of "<=", "<", ">=", ">", `text` says what is
-    estimated, `origin` from which dataset. The end of the interval nearest to the limit decides; of several
-    estimates, each at the level of its family (tests that share one false-alarm rate), the worst decides.
+    estimated, `origin` from which dataset. For ">=" and ">" the lower end of the interval decides, else the
+    upper one; of several estimates, each at the level of its family (tests that share one false-alarm rate),
+    the worst decides.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [confirmed("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
@@ -319,8 +323,9 @@ def not_refuted(
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: some of its interval keeps the limit.
 
-    Arguments are as for `confirmed`: `text` says what is estimated, `relation` is "<=", "<", ">=" or ">",
-    `origin` is the dataset of the estimates.
+    For ">=" and ">" the upper end of the interval decides, else the lower one; of several `estimates` the
+    worst. `text` says what is estimated, `relation` is "<=", "<", ">=" or ">", `origin` is the dataset of the
+    estimates.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [not_refuted("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
@@ -353,8 +358,9 @@ def _interval_finding(
 ) -> Finding:
     """Return the finding that the worst of several estimates keeps a limit with an end of its interval.
 
-    The end is the one nearest to the limit if `near`, else the farthest. As for `confirmed`, `text` says what
-    is estimated, `relation` is "<=", "<", ">=" or ">", and `origin` the dataset of the estimates.
+    If `near`, it is the lower end for the relations ">=" and ">", the upper one for "<=" and "<", so that
+    all of the interval has to keep the limit; else the other end, so that some of it has to. `text` says what
+    is estimated, and `origin` is the dataset of the estimates.
     """
     estimates = [estimates] if isinstance(estimates, Estimate) else list(estimates)
     choice("relation", relation, ("<=", "<", ">=", ">"))

@@ -89,7 +89,10 @@ def run_tasks(
 
 
 def _longest_first(tasks: Collection[Task]) -> list[Task]:
-    """Return tasks in the order of the longest chains of tasks that depend on them."""
+    """Return the tasks, first those with the most seconds from their start to the end of all that follow.
+
+    Those that follow a task depend on it; seconds are those that tasks are expected to take.
+    """
     weight = _longest_paths(tasks)
     return sorted(tasks, key=lambda task: -weight[task.name])
 

@@ -68,7 +68,8 @@ def model_points(
 ) -> tuple[list[int], list[float], list[int]]:
     """Return n_hidden, p and seed of each model as lists of one length; ValueError if out of range.
 
-    Arguments are broadcast against each other; n_hidden is at most `n_features`.
+    Each is one number for all models or a vector. p, the probability that a feature is on, is in (0, 1],
+    n_hidden from 1 to `n_features`, and a seed not negative.
     """
     hidden, ps, seeds = broadcast(n_hidden=n_hidden, p=p, seed=seed)
     return (

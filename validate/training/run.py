@@ -437,9 +437,10 @@ def _stack_chunks(models: Sequence[ModelState], batch_size: int) -> list[list[Mo
 def _record_block(model: ModelState, loss: float, settings: TrainingSettings) -> None:
     """Add a block's mean loss to a model's history, and store the ends of training that it reaches.
 
-    A block is `schedule.BLOCK` batches. The ends are those of `settings.ends`. Each gets a status: "reached",
-    or "step limit" if the steps ran out before. If the loss or weights are not finite, training ends, and
-    ends not reached are "diverged".
+    A block is 100 batches (`schedule.BLOCK`). Ends, those in `settings.ends`, are "stopping rule", where the
+    loss no longer falls at a constant learning rate, and "converged", after ``settings.steps`` steps of the
+    schedule that ends at small rates. Each gets a status: "reached", or "step limit" if the steps ran out
+    before. If the loss or weights are not finite, training ends, and ends not reached are "diverged".
     """
     model.history.append(loss)
     ends = [end for end in settings.ends if end not in model.status]

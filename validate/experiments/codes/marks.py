@@ -98,7 +98,10 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
 
 @plot_function
 def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of trained models, the best known code and the bound, over the rug's; of `run_marks`."""
+    """Draw losses of trained models, the best known codes and the proved bound, over that of the rug.
+
+    `ds`, of `run_marks`, has these losses at some (p, ratio); there is a group of marks for each, by size.
+    """
     positions = np.arange(ds.sizes["point"])
     width = 0.8 / ds.sizes["n_features"]
     ax.axhline(1.0, color="#D55E00", linewidth=1, label="the rug")

@@ -43,8 +43,9 @@ def run_course(
     n_features, n_hidden, runs : int
         n, at least 2, and m, at least n/2; number of initialisations, at least 2.
     lam, seed : float, int
-        l1 strength in the normal form of Lecomte et al. (2024), positive; seed of the first weights, which
-        are those of `run_fig3`.
+        l1 strength, positive, in the flow dW_i/dt = (1 - |W_i|^2) W_i - sum_{j != i} ReLU(W_i.W_j) W_j - lam
+        sign(W_i), the normal form of Lecomte et al. (2024); seed of the first weights, normal of standard
+        deviation 0.9/sqrt(m), the same as those of `run_fig3`.
     times : sequence of float
         Sorted flow times in units of 1/lam, not negative.
 

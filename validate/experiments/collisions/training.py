@@ -264,9 +264,11 @@ def _run_chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slic
 def _measure_runs(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> xr.Dataset:
     """Return for each run collision counts and loss, and whether it diverged; if untied, how weights differ.
 
-    The variables are those of `train_l1`, such as ``polysemantic``, ``loss`` and, if untied, ``mismatch``. E
-    and D are encoders and decoders (run, n, m), `lams` the l1 strengths (run,); `rule` has the penalty, and
-    whether weights are tied.
+    Variables, of (run): counts ``polysemantic`` (neurons), ``benign``, ``malign`` (pairs of features on a
+    neuron, of opposite and of equal signs) and ``dead`` (features); means over encodings ``nonzeros`` and
+    ``l1_norm``; ``loss`` with the l1 term; ``diverged`` (0 or 1); if untied ``mismatch``, ``cosine`` and
+    ``norm_ratio`` of E_i and D_i. E and D are encoders and decoders (run, n, m), `lams` the l1 strengths
+    (run,); `rule` has the penalty, and whether weights are tied.
     """
     columns = collision_counts(E if rule.tied else signed_root(E, D))
     columns["loss"] = printed_loss(E, D, lams, both=rule.penalty == "weights" and not rule.tied)

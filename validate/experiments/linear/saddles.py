@@ -110,9 +110,10 @@ def run_saddles(
 
 
 def _list_saddles(covariance: FloatArray, n_hidden: int) -> list[tuple[int, ...]]:
-    """Return the saddles as index sets of the eigenvectors they keep, one for each choice of eigenvalues.
+    """Return the saddles of a linear autoencoder's loss, each as the indices of the eigenvectors it keeps.
 
-    Eigenvalues are those of `covariance`; a set has at most `n_hidden` indices.
+    The model projects on these eigenvectors of `covariance`, at most `n_hidden`; index 0 is the largest
+    eigenvalue. Of the saddles that keep the same eigenvalues, where some are equal, one is returned.
     """
     space = spectrum(covariance).space
     by_spaces: dict[tuple[int, ...], tuple[int, ...]] = {}

@@ -96,19 +96,25 @@ def run_mechanism(
     baseline = inverse_participation(noiseless).mean(axis=1)
 
     def descend(noise: str, rate: float, tag: int, kurtosis: float | None = None) -> FloatArray:
-        """Return the last encodings of descents at a learning rate, `rate`; `tag` seeds the noise.
+        """Return the last encodings (run, n, m) of descents at a learning `rate`; `tag` seeds the noise.
 
-        `kurtosis` is the excess kurtosis of three-point noise.
+        `noise` is its kind, such as "bipolar"; `kurtosis` is the excess kurtosis of three-point noise.
         """
         rng = np.random.default_rng([seed, tag])
         return descend_from(W0, noise, std, rate, time, rng, excess_kurtosis=kurtosis).W
 
     def growth(W: FloatArray) -> FloatArray:
-        """Return each run's mean of |W_i|_4^4/|W_i|_2^4 over encodings, less that without noise."""
+        """Return each run's mean of |W_i|_4^4/|W_i|_2^4 over encodings, less that without noise.
+
+        W (run, n, m) are encodings after descent; descents without noise have the same first weights.
+        """
         return np.asarray(inverse_participation(W).mean(axis=-1) - baseline[: len(W)])
 
     def growth_in_groups(size: int) -> FloatArray:
-        """Return each run's growth, see `growth`, if encodings form groups of `size` without interference."""
+        """Return the growth (run,) of |W_i|_4^4/|W_i|_2^4 if only groups of `size` encodings interfere.
+
+        It is the mean over a run's encodings after descent under bipolar noise, less that without noise.
+        """
         groups, rng = W0.reshape(-1, size, m), np.random.default_rng([seed, 400 + size])
         ends = [descend_from(groups, "bipolar", s, SOURCE_RATE, time, rng).W for s in (std, 0.0)]
         noisy, noiseless = map(inverse_participation, ends)
@@ -184,6 +190,10 @@ def _mean_overlaps(W: FloatArray) -> FloatArray:
 def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, Estimate]:
     """Return by name the estimates that distinguish the mechanisms, from the data of :func:`run_mechanism`.
 
+    Mechanisms are those by which noise makes encodings sparse: effects of first or second order in the
+    learning rate. *Growth* is that of |W_i|_4^4/|W_i|_2^4, its mean over encodings, less the same without
+    noise; if nothing else is said, under bipolar noise.
+
     ``power``: exponent of growth in the learning rate, 0 for an effect of first order, 1 for one of second
     order. ``first``: growth extrapolated to learning rate 0, linearly. ``share``: ``first`` over the growth
     at the rate of Lecomte et al. (2024); above 1 if the second order works against it. ``gap``: growth on the
@@ -229,7 +239,10 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
 
 @plot_function
 def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw growth of fourth norms at fixed rate × steps against the learning rate; of `run_mechanism`."""
+    """Draw growth under noise at fixed rate × steps against the learning rate, with what theory expects.
+
+    It is the growth of |W_i|_4^4/|W_i|_2^4, a mean over encodings; `ds` is of `run_mechanism`.
+    """
     rates = ds["learning_rate"].values
     ax.plot(rates, ds["regulariser"], color="C0", label="if the source's regulariser were descended")
     ax.plot(rates, ds["drift"], color="C0", linestyle=":", label="true second order, no interference")
@@ -246,7 +259,10 @@ def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw growth of fourth norms against the number of encodings; `ds` is from `run_mechanism`."""
+    """Draw the growth of |W_i|_4^4/|W_i|_2^4 under noise against the number of encodings that interfere.
+
+    `ds` is of `run_mechanism`.
+    """
     ax.axhline(0, color=GREY, linewidth=0.8)
     draw_run_means(ax, ds["n_features"], ds["by_number"])
     ax.set_xscale("log", base=2)
@@ -256,7 +272,10 @@ def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw growth of fourth norms, less that under normal noise, against the kurtosis; of `run_mechanism`."""
+    """Draw growth under noise, less that under normal noise, against the excess kurtosis of the noise.
+
+    It is the growth of |W_i|_4^4/|W_i|_2^4, a mean over encodings; `ds` is of `run_mechanism`.
+    """
     ax.axhline(0, color=GREY, linewidth=0.8)
     ax.axvline(0, color=GREY, linewidth=0.8)
     draw_run_means(ax, ds["excess_kurtosis"], ds["by_kurtosis"] - ds["by_normal"], fmt="o-")

@@ -199,7 +199,8 @@ def run_spread(
 def plot_mixing(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the lower bound and the naive loss against the size of random M, for targets ReLU(x) + M x.
 
-    `ds` is from `run_mixing`.
+    The naive network has neurons ReLU(x_i) of n_hidden features, and the best readout. `ds` is of
+    `run_mixing`.
     """
     matrices, losses = ("independent entries", "symmetric"), (("lower_bound", "o-"), ("naive", "s:"))
     for (k, matrix), (name, marker) in itertools.product(enumerate(matrices), losses):
@@ -227,7 +228,8 @@ def plot_mixed(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses of networks without biases against p, found and printed by the source, over the naive one.
 
-    `ds` is from `run_spread`.
+    They are for ReLU(x). The naive network has neurons ReLU(x_i) of n_hidden features, and answers 0 for all
+    others. `ds` is of `run_spread`.
     """
     for name, style in (("found", "o-"), ("readout", "s--"), ("lower_bound", "k:")):
         ax.plot(ds["p"], ds[name] / ds["unbiased"], style, markersize=4, label=name)
@@ -239,7 +241,8 @@ def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_mixing(ds: xr.Dataset) -> TopicContent:
     """Return text and figure of the report's part "mixing", from `ds` of `run_mixing`.
 
-    The figure has the lower bound and the naive loss for targets ReLU(x) + M x against the size of M.
+    The figure has the lower bound and the naive loss for targets ReLU(x) + M x against the size of M. The
+    naive network has neurons ReLU(x_i) of n_hidden features, and the best readout.
     """
     lower_bound, naive = ds["lower_bound"].mean("seed"), ds["naive"].mean("seed")
     best = lower_bound.isel(sigma=lower_bound.argmin("sigma"))
@@ -267,8 +270,9 @@ def _show_mixing(ds: xr.Dataset) -> TopicContent:
 def judge_mixed(ds: xr.Dataset) -> list[Finding]:
     """Return the findings of the preregistered criteria for targets ReLU(x) + M x; `ds` is of `run_mixed`.
 
-    The losses found are not below the lower bound, at M above 0 they are below the naive network's, and their
-    means are at most 1.03 times those printed by the source.
+    The losses found are not below the lower bound; at M above 0 they are below those of the naive network,
+    neurons ReLU(x_i) with the best readout; and their means are at most 1.03 times those printed by the
+    source.
     """
     mixed = ds.isel(sigma=ds["sigma"].values > 0)
     ratios = ds["found"].mean("seed").values / _printed_mixed(ds)
@@ -292,7 +296,9 @@ def _printed_losses(table: Mapping[str, Sequence[float]], name: str, axis: xr.Da
 def _printed_mixed(ds: xr.Dataset) -> FloatArray:
     """Return the source's losses (matrix kind, sigma) for targets ReLU(x) + M x; nan where it has none.
 
-    Kinds are "independent" and "symmetric" entries of M; the sigma are those of `ds`, of `run_mixed`.
+    The source is FranciscoHS/cis-toy-models; losses are per feature over p. Entries of the random matrix M
+    are "independent" or "symmetric", in this order; sigma, their standard deviation off the diagonal, is the
+    coordinate of `ds`, a dataset of `run_mixed`.
     """
     return np.array([_printed_losses(PRINTED, name, ds["sigma"]) for name in MATRICES])
 
@@ -301,7 +307,8 @@ def _show_mixed(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "mixed", from `ds` of `run_mixed`.
 
     Both have losses for targets ReLU(x) + M x, by the size of M: of networks found, of the source's and the
-    lower bound; the table also that of the naive network.
+    lower bound; the table also that of the naive network, a neuron ReLU(x_i) for each of n_hidden features
+    with the best readout.
     """
     mean = ds.mean("seed").assign(printed=(("symmetric", "sigma"), _printed_mixed(ds)))
     best = mean["found"].min("sigma")
@@ -330,8 +337,9 @@ def _show_mixed(ds: xr.Dataset) -> TopicContent:
 def _show_spread(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "spread": ReLU(x) by networks without biases.
 
-    Both have losses by p: found by search, printed by the source, naive, and the lower bound; the table also
-    the weights of the network found. `ds` is of `run_spread`.
+    Both have losses by p: found by search, printed by the source, naive (a neuron ReLU(x_i) for each of
+    n_hidden features, 0 for others), and the lower bound; the table also the weights of the network found.
+    `ds` is of `run_spread`.
     """
     cells = ds.assign(printed=("p", _printed_losses(PRINTED_UNMIXED, "loss", ds["p"])))
     ratios = (cells["printed"] / ds["found"]).dropna("p").values

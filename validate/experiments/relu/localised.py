@@ -134,13 +134,13 @@ def run_localised(
 
 
 def _predicted(expansion: LossExpansion, where: dict[str, Any]) -> dict[str, float]:
-    """Return by name the predicted learning coefficient of a sampler's setting, with its terms and spread.
+    """Return by name the terms of the predicted learning coefficient at a sampler's setting, and its spread.
 
-    "leading" and "next_order" are its terms, "margin" is the distance of the nearest kink in standard
-    deviations, "chain_mean" and "chain_std" are mean and standard deviation of one chain's estimate on a
-    quadratic loss. All are nan where the Hessian does not make the posterior Gaussian. `expansion` is that of
-    the loss at the minimum; `where` has nbeta and localization, the step size lr, and the numbers of draws
-    and burn-in steps, by these names.
+    "leading" and "next_order" are its first two terms if the loss is expanded, "margin" is the distance of
+    the nearest kink in standard deviations, "chain_mean" and "chain_std" are mean and standard deviation of
+    one chain's estimate on a quadratic loss. All are nan where the Hessian does not make the posterior
+    Gaussian. `expansion` is that of the loss at the minimum; `where` has nbeta and localization, the step
+    size lr, and the numbers of draws and burn-in steps, by these names.
     """
     names = ("leading", "next_order", "margin", "chain_mean", "chain_std")
     nbeta, localization = where["nbeta"], where["localization"]
@@ -190,8 +190,10 @@ def _devinterp_losses(
 ) -> FloatArray:  # fmt: skip
     """Return losses (num_draws, chains) at the draws of devinterp's unchanged Langevin sampler.
 
-    Arguments are those of `langevin_losses`. Chains start at the model's weights. They are the rows of one
-    parameter: the loss is their sum, and steps and noise act entry by entry.
+    `toy` is the loss L per feature, at whose weights all chains start. They sample
+    exp(-nbeta L(w) - localization |w - start|^2 / 2) in steps of `lr`; the first `num_burnin_steps` are no
+    draws. Chains are the rows of one parameter: its loss is the sum of theirs, and steps and noise act entry
+    by entry. These are also the arguments of `langevin_losses`, our own sampler.
     """
     torch = load_torch()
     try:

@@ -143,7 +143,8 @@ def run_trained(
 def ends_in_least_minimum(ds: xr.Dataset, name: str) -> xr.DataArray:
     """Return a mask of the models of `run_trained` that end in the least minimum: to 1e-5 of its loss.
 
-    `name` is "settled", for the minima below trained models, or "flow", for those of gradient flow.
+    `ds` has the losses of these minima by name. `name` is "settled", for the minima below trained models, a
+    mask (case, optimiser, run), or "flow", for those of gradient flow, (case, run).
     """
     validation.choice("name", name, ("settled", "flow"))
     in_least: xr.DataArray = LEAST.satisfied(ds[name] / ds["least"])
@@ -151,7 +152,11 @@ def ends_in_least_minimum(ds: xr.Dataset, name: str) -> xr.DataArray:
 
 
 def _finish_case_axis(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
-    """Return axes with the cases of `ds`, of `run_trained`, as ticks; `settings` are those of `Axes.set`."""
+    """Return axes with a legend, and as ticks 0, 1, ... the names of the cases in `ds`, sizes and p.
+
+    The names are its coordinate ``case``, as in a dataset of `run_trained`. `settings` are for Matplotlib's
+    `Axes.set`; logarithmic axes below four decades get plain numbers.
+    """
     ax.set_xticks(range(ds.sizes["case"]), [str(case).replace(", ", "\n") for case in ds["case"].values])
     return finish_log_axes(ax, **settings)
 

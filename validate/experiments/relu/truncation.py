@@ -44,7 +44,8 @@ def dropping_table(
 ) -> xr.Dataset:
     """Tabulate four measures of the weight of inputs with two or more features on, at importances 1.
 
-    Errors are those of `cost_of_dropping`.
+    Losses are of models ReLU(W_out W_in x + b). Arguments that are out of range raise a ValueError, as in
+    `cost_of_dropping`.
 
     Parameters
     ----------

@@ -65,7 +65,8 @@ def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the optimal shift b/(a sigma) over (p, ratio), and the line where the bias changes sign.
 
-    The symbols are those of `run_bias`; `ds` is from `run_theory`.
+    Outputs are ReLU(a (x + sigma Z) + b) with normal interference sigma Z, in the limit of many features.
+    `ds`, of `run_theory`, has a, b and sigma of the least loss over p and ratio = n_hidden/n_features.
     """
     shift = (ds["b"] / (ds["a"] * ds["sigma"])).where(ds["sigma"] > 0)
     look: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -4, "vmax": 4, "shading": "nearest"}

@@ -39,8 +39,9 @@ LARGEST_RISE = 1.25
 def mask_broken_phases(trained: xr.Dataset) -> xr.Dataset:
     """Return models with nan at the ends of training phases in which the loss rose by over a quarter.
 
-    Models are those of `trained`. A learning rate that is too large switches outputs off for good; weights
-    and losses then say nothing about the phase before, nor about the optimum.
+    `trained` has variables over (end, model), one of them ``loss``; an end is that of a phase of training.
+    All floats over these are masked at such ends. A learning rate that is too large switches outputs off for
+    good; weights and losses then say nothing about the phase before, nor about the optimum.
 
     Examples
     --------

@@ -101,8 +101,9 @@ def run_groups(
 def merge_runs(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
     """Return `trained`, of `run_groups`, with the losses of codes in `solved`, of `run_blocks`, added.
 
-    They are ``predicted`` (best codes of blocks), ``priority`` (priority codes), and ``constructed``, exact
-    losses of matrices of a finite size, along ``matrix``.
+    They are ``predicted`` (case, pairs), of the best codes of blocks, one or two pairs of features on neurons
+    of their own; ``priority`` (case, n_features), of priority codes, whose encodings have very different
+    lengths; and ``constructed`` (case, n_features, matrix), exact losses of matrices of a finite size.
     """
     constructed = solved["constructed"].rename(seed="matrix")
     return trained.assign(predicted=solved["predicted"], constructed=constructed, priority=solved["priority"])
@@ -120,8 +121,9 @@ def extrapolate(ds: xr.Dataset) -> xr.DataArray:
 def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
     """Return for each case the relative deviation at the largest size from a line in 1/n through the others.
 
-    Losses are those of `trained`, of `run_groups`, and intervals are over the seeds. An interval without 0
-    refutes the line.
+    Deviations are of losses over the line, less 1, each an estimate with an interval over the seeds; one
+    without 0 refutes the line. Losses, per feature, are the variable ``trained`` (case, n_features, steps,
+    seed) of `trained`, of `run_groups`, after the longest training.
     """
     last = trained["trained"].isel(steps=-1).sortby("n_features").transpose("n_features", "case", "seed")
     at = 1.0 / last["n_features"].values
@@ -154,7 +156,11 @@ def compare_with_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Est
 
 @plot_function
 def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of trained models by size, over that of the best code of blocks; of `merge_runs`."""
+    """Draw losses of trained models by size, over that of the best code of blocks, a line for each case.
+
+    A block is one or two pairs of features on neurons of their own. `ds`, of `merge_runs`, has both; dashed
+    are matrices of such blocks, dotted priority codes, whose encodings have very different lengths.
+    """
     least = ds["predicted"].min("pairs")
     for i in range(ds.sizes["case"]):
         last = ds["trained"].isel(case=i, steps=-1).dropna("n_features").transpose("n_features", "seed")
@@ -170,12 +176,13 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> Table:
-    """Return a table of losses of codes and trained models by kind of pair; with the verdicts in `sides`.
+    """Return a table of losses of codes and trained models, a row for each case: kind of pairs and strength.
 
-    These say for each case whether trained models are "above" or "below" the code; with "no limit" the limit
-    of many features is left out. Columns are losses of the codes of one and two pairs, of priority codes, of
-    matrices and of trained models, also in the limit, and two measures of their geometry. `ds` has losses of
-    trained models and codes, from `merge_runs`, `solved` those of codes, from `run_blocks`.
+    `sides` has a verdict for each case; with "no limit" the trained losses in the limit of many features are
+    left out. Columns are losses of the best codes of one and of two pairs on neurons of their own, of
+    priority codes (encodings of very different lengths), of matrices and of trained models, also in the
+    limit, and two measures of their geometry. `ds` has losses of trained models and codes, from `merge_runs`,
+    `solved` those of codes, from `run_blocks`.
     """
     rows, limit = [], extrapolate(ds)
     for i, side in enumerate(sides):
@@ -212,9 +219,9 @@ def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> T
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> TopicContent:
     """Return text, figure and table of models trained on pairs of features, beside the best codes of blocks.
 
-    All have losses of trained models over those of the codes, by number of features. `trained` is of
-    `run_groups`, `solved` of `run_blocks`, `polished`, of `run_polished`, has exact descents from trained
-    models.
+    A block is one or two pairs on neurons of their own. All have losses of trained models over those of the
+    codes, by number of features. `trained` is of `run_groups`, `solved`, of `run_blocks`, has losses of
+    codes, and `polished`, of `run_polished`, those of exact descents from trained models.
     """
     trained, solved, polished = common_cases(trained, solved, polished)
     ds = merge_runs(trained, solved)
@@ -282,8 +289,9 @@ def stored_run(
 ) -> Run:
     """Return a stored run of trained models, split by case; its check trains two of them anew.
 
-    `purpose` is a line on its purpose, `settings` are those of `run_groups`. The two models have the first
-    two seeds, `case` and the number `size` of features; a run that is `whole` is not split.
+    `purpose` is a line on its purpose, `settings` are the arguments of `run_groups`: cases, sizes, seeds,
+    steps and so on. The two models have the first two seeds, the `case`, [kind of pairs, strength, p,
+    n_hidden/n_features], and the number `size` of features; a run that is `whole` is not split.
     """
     first = settings["seeds"][0]
     check_settings = {"cases": [case], "sizes": [size], "seeds": [first, first + 1]}

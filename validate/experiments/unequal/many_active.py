@@ -17,9 +17,10 @@ NEAR = Criterion("|best of the trained / envelope - 1|", "<=", preregistered(0.0
 def _show_many(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
     """Return text and table of the report's part "many": trained models if many features are on at a time.
 
-    By exponent and n_hidden the table has losses: lower bound, priority code, best split of the neurons, a
-    matrix that realises it, and trained models. `ds` is of `run_width` (trained models), `split` of
-    `run_split`.
+    By exponent of the frequencies and n_hidden the table has losses: the lower bound; a priority code, in
+    which encodings have very different lengths; the best split of the features into some that are dropped,
+    have a neuron, share one, or are in a random code; a matrix that realises it; and trained models. `ds` is
+    of `run_width` (trained models), `split` of `run_split`.
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     trained = ds["loss"].isel(weight_decay=0, steps=-1, tied=0).mean("seed")
@@ -38,8 +39,9 @@ def _show_many(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
 def _best_trained(ds: xr.Dataset, split: xr.Dataset) -> xr.DataArray:
     """Return the least loss per feature over seeds of the models trained longest, as (alpha, n_hidden).
 
-    Models are those of `ds`, of `run_width`, at its first entries of ``tied`` (free weights) and
-    ``weight_decay``; points are those of `split`, of `run_split`.
+    `ds`, of `run_width`, has the ``loss`` over (alpha, tied, weight_decay, n_hidden, steps, seed); models are
+    those at its first entries of ``tied`` (free weights) and ``weight_decay``. The result is at the exponents
+    alpha and the n_hidden of `split`, of `run_split`.
     """
     free = ds["loss"].sel(alpha=split["alpha"], n_hidden=split["n_hidden"]).isel(weight_decay=0, tied=0)
     return free.isel(steps=-1).min("seed")
@@ -48,8 +50,9 @@ def _best_trained(ds: xr.Dataset, split: xr.Dataset) -> xr.DataArray:
 def judge_often(ds: xr.Dataset, split: xr.Dataset) -> list[Finding]:
     """Return the finding on how near the best trained models are to the envelope, the best known codes.
 
-    It is on |loss / envelope - 1| at each exponent and n_hidden. Models are those of `ds`, of `run_width`,
-    the envelope is in `split`, of `run_split`.
+    It is that |loss / envelope - 1| is at most 0.05 (`NEAR`) at each exponent of the frequencies and
+    n_hidden. `ds`, of `run_width`, has the losses of trained models over alpha, n_hidden and seeds; `split`,
+    of `run_split`, has the ``envelope`` over (alpha, n_hidden): the least loss of mixtures of known codes.
     """
     return [NEAR.finding(abs(_best_trained(ds, split) / split["envelope"] - 1), origin=ds)]
 

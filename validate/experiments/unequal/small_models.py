@@ -16,12 +16,13 @@ AT_CODE = Criterion("|loss / that of the code - 1|", "<=", preregistered(1e-3))
 def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, Estimate]]:
     """Return (models that reach the code's loss, least ratio of losses, mean ratio) for each case.
 
-    Models are those of `small`, of `run_groups` at one size. `code` has the losses of the best codes of
-    blocks (`run_blocks`); in the cases used, matrices of the code have this loss at any size, not only in the
-    limit of many features. A model reaches it if its loss differs by at most the share in `AT_CODE`, two or
-    three times the error of sampling. Row P5 of the ledger has the prediction made before the models were
-    trained. (The first plan was exact descents from the models, which take hours; one model had been seen by
-    then.)
+    Ratios are of a trained model's loss over the code's; models differ in their seeds. `small`, of
+    `run_groups` at one size, has their losses; `code`, (case), those of the best codes of blocks, a few
+    features on neurons of their own (`run_blocks`). In the cases used, matrices of the code have this loss at
+    any size, not only in the limit of many features. A model reaches it if its loss differs by at most 1e-3
+    of it (`AT_CODE`), two or three times the error of sampling. Row P5 of the ledger has the prediction made
+    before the models were trained. (The first plan was exact descents from the models, which take hours; one
+    model had been seen by then.)
     """
     ratios = (small["trained"].isel(steps=-1, n_features=0) / code).transpose("case", "seed").values
     return [(int(np.sum(AT_CODE.satisfied(np.abs(r - 1)))), float(r.min()), mean(r)) for r in ratios]
@@ -31,8 +32,8 @@ def _show_small_models(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset
     """Return text and table of the report's part "small models": how many find the best code.
 
     By case and n_features the table has the code's loss, the best and mean loss of trained models over it,
-    and how many have it. `small` and `large` are of `run_groups`, models of two sizes, `solved` of
-    `run_blocks`, the best codes.
+    and how many have it. `small` and `large`, of `run_groups`, have losses of trained models of two sizes,
+    `solved`, each of `run_blocks`, those of the best codes of one or two pairs on neurons of their own.
     """
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in solved], "case")
     rows: list[list[str]] = []

@@ -149,10 +149,10 @@ class SweepStore:
         self._states, self._errors = self.states(), self._group[ERROR][...].astype(object)
 
     def _make_arrays(self, described: Mapping[str, Any]) -> None:
-        """Create missing arrays of results, over the grid and their dimensions, and their labels.
+        """Create missing arrays of results, over the grid and their dimensions, and store their coordinates.
 
-        `described`, from `_describe`, has by name [dimensions, shape, kind, values of a coordinate or None];
-        the kind is the type of the numbers as text, or "str".
+        `described` has by the array's name [dimensions, shape, kind, values of a coordinate or None]; the
+        kind is the type of the numbers as text, or "str".
         """
         from zarr.codecs import Crc32cCodec, ZstdCodec
 
