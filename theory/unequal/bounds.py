@@ -222,7 +222,8 @@ def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tupl
     """Return the mu > 0 at which the lower bound total(rows, m, mu, family) is largest: a grid's, refined.
 
     mu is the free number of the proof on the page "A bound for features that differ", `family` its constants
-    (C, h). Columns of `rows` are classes of features, with rows p, weight and number; m is n_hidden.
+    (C, h). Columns of `rows` are classes of features, with rows p, weight (importance times scale²) and
+    number of features; m is n_hidden.
     """
 
     def bound(log_mu: float) -> float:
@@ -282,8 +283,9 @@ def row_logarithm(
 def _line_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
     """Return the lower bound on the total loss of classes of features by step 7 of the proof, at this mu.
 
-    The proof is on the page "A bound for features that differ". `rows` are p, weight and number of the
-    classes, m is n_hidden, `family` the constants (C, h). It is the least of a knapsack problem.
+    The proof is on the page "A bound for features that differ", and mu its free number. `rows` are p, weight
+    (importance times scale²) and number of features of the classes, m is n_hidden, `family` the constants
+    (C, h). It is the least of a knapsack problem.
     """
     p, w, counts = rows
     theta, loss = np.minimum(p * (1.0 - p) / mu, 1.0), w * row_loss(p, mu, family)
@@ -296,9 +298,9 @@ def _line_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]
 def _logarithm_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
     """Return the lower bound on the total loss of classes of features by step 8 of the proof, at this mu.
 
-    The proof is on the page "A bound for features that differ". `rows` are p, weight and number of the
-    classes, m is n_hidden, `family` the constants (C, h); the Lagrange multiplier lambda of the m dimensions
-    is the best one.
+    The proof is on the page "A bound for features that differ", and mu its free number. `rows` are p, weight
+    (importance times scale²) and number of features of the classes, m is n_hidden, `family` the constants
+    (C, h); the Lagrange multiplier lambda of the m dimensions is the best one.
     """
     p, w, counts = rows
     theta = _sampled_weights(p * (1.0 - p) / mu)

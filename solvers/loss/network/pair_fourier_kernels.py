@@ -287,11 +287,11 @@ def _add_row(
     """Add a row of frequencies to `sums` (tapers, 5): value and, with `biases`, by biases and fluxes.
 
     The value is the mean of two neurons' product, from patterns in which both have two or more inputs on;
-    fluxes are minus the derivatives by thresholds. Each row of `sums` ends, smoothly, at another
-    share of `count`, the `_pair_distance` of the last pairs of frequencies. The row is frequency k of `rows`,
-    those of the first neuron, with the columns from `low` on of the second. `both_re` + i `both_im` is the
-    product of the transforms over the inputs of both neurons, an entry for each column, `alone_re` + i
-    `alone_im` the part where one of these is on, `c0` the probability that none is.
+    fluxes are minus the derivatives by thresholds. The row is frequency k of `rows`, those of the first
+    neuron, with the columns l from `low` on of the second. Each row of `sums` ends, smoothly, where max(k, l)
+    sqrt(1 + min(k, l)/NARROW) is another share of `count`. `both_re` + i `both_im` is the product of the
+    transforms over the inputs of both neurons, an entry for each column, `alone_re` + i `alone_im` the part
+    where one of these is on, `c0` the probability that none is.
     """
     whole1, one1, none1 = rows.product[k], rows.one_active[k], rows.p_none
     for at in range(both_re.size):
@@ -327,7 +327,7 @@ def _add_row_slopes(
     """Add a row of frequencies to `along1`, `along2`, and write to `left` what slopes by common inputs need.
 
     The row is frequency k of `rows`, those of the first neuron, with all of `columns`, those of the second,
-    from `low` on; terms fall smoothly to 0 at the `_pair_distance` `count`. `both_re` + i `both_im` is the
+    from `low` on; terms fall smoothly to 0 where max(k, l) sqrt(1 + min(k, l)/NARROW) is `count`. `both_re` + i `both_im` is the
     product of the transforms over the inputs of both neurons, `alone_re` + i `alone_im` the part where one of
     these is on, `c0` the probability that none is. `left` (4, M) has, for M columns, Re and Im of a
     coefficient times the product over all features, and of the coefficient of patterns with one of the common
@@ -433,13 +433,13 @@ def _unit_rows(
 def _feature_factor(
     single: float, left: FloatArray, re: FloatArray, im: FloatArray, by_re: FloatArray, by_im: FloatArray
 ) -> None:
-    """Turn the derivative of a group's factor by a feature's transform into that of all terms, in place.
+    """Turn the derivative of a group's last row by a feature's transform into that of all terms, in place.
 
     A term, one for each of M frequencies, is a coefficient times the product of the factors of all groups,
-    less what patterns with one feature on add. `by_re` + i `by_im` is the derivative of the group's factor.
-    It is multiplied by `re` + i `im`, that of the terms by the factor; then the part where the feature alone
-    is on is subtracted: its probability `single` times `left`[2] + i `left`[3], the coefficient of such
-    patterns.
+    less what patterns with one feature on add. A group's factor is a linear function of its last row;
+    `by_re` + i `by_im` is the derivative of this row. It is multiplied by `re` + i `im`, that of the terms by
+    the row; then the part where the feature alone is on is subtracted: its probability `single` times
+    `left`[2] + i `left`[3], the coefficient of such patterns.
     """
     single_re, single_im = left[2], left[3]
     for l in range(re.size):
