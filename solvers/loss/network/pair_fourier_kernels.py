@@ -327,9 +327,9 @@ def _add_row_slopes(
     """Add a row of frequencies to `along1`, `along2`, and write to `left` what slopes by common inputs need.
 
     The row is frequency k of `rows`, those of the first neuron, with all of `columns`, those of the second,
-    from `low` on; terms fall smoothly to 0 where max(k, l) sqrt(1 + min(k, l)/NARROW) is `count`. `both_re` + i `both_im` is the
-    product of the transforms over the inputs of both neurons, `alone_re` + i `alone_im` the part where one of
-    these is on, `c0` the probability that none is. `left` (4, M) has, for M columns, Re and Im of a
+    l from `low` on; terms fall smoothly to 0 where max(k, l) sqrt(1 + min(k, l)/NARROW) is `count`. `both_re`
+    + i `both_im` is the product of the transforms over the inputs of both neurons, `alone_re` + i `alone_im`
+    the part where one of these is on, `c0` the probability that none is. `left` (4, M) has, for M columns, Re and Im of a
     coefficient times the product over all features, and of the coefficient of patterns with one of the common
     inputs on. `along1` and `along2` (4, K) serve the slopes by inputs of one neuron alone. By these
     inputs a term is X times their product plus Y times the part of it where one is on; rows 0 and 1 are sums
