@@ -329,12 +329,12 @@ def _add_row_slopes(
     The row is frequency k of `rows`, those of the first neuron, with all of `columns`, those of the second,
     l from `low` on; terms fall smoothly to 0 where max(k, l) sqrt(1 + min(k, l)/NARROW) is `count`. `both_re`
     + i `both_im` is the product of the transforms over the inputs of both neurons, `alone_re` + i `alone_im`
-    the part where one of these is on, `c0` the probability that none is. `left` (4, M) has, for M columns, Re and Im of a
-    coefficient times the product over all features, and of the coefficient of patterns with one of the common
-    inputs on. `along1` and `along2` (4, K) serve the slopes by inputs of one neuron alone. By these
-    inputs a term is X times their product plus Y times the part of it where one is on; rows 0 and 1 are sums
-    of X and Y over the other neuron's frequencies, times i s for the frequency s of this neuron, rows 2 and 3
-    those of X and Y times i s for the other's.
+    the part where one of these is on, `c0` the probability that none is. `left` (4, M) has, for M columns, Re
+    and Im of a coefficient times the product over all features, and of the coefficient of patterns with one
+    of the common inputs on. `along1` and `along2` (4, K) serve the slopes by inputs of one neuron alone. By
+    these inputs a term is X times their product plus Y times the part of it where one is on; rows 0 and 1 are
+    sums of X and Y over the other neuron's frequencies, times i s for the frequency s of this neuron, rows 2
+    and 3 those of X and Y times i s for the other's.
     """
     s, whole1, one1, none1 = 1j * rows.x[k], rows.product[k], rows.one_active[k], rows.p_none
     for at in range(both_re.size):
