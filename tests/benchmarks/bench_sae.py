@@ -13,8 +13,9 @@ from superposition.theory.features import Features
 from superposition.theory.model import Model
 
 D, N, GOAL = 64, 256, 1e-4
-# Samples of a value, and of one with gradient; from 1000 a latent on values use exact means of latents.
-SAMPLES = {False: 2**19, True: 2**17}
+# Samples of a value, for each latent, and of one with gradient. From 1000 a latent on, values use exact means
+# of single latents, which take the same time for any number of samples.
+EACH, SAMPLES = 2000, 2**17
 LAW = Features(N, 1 / 32, "uniform(0.5)", 2.0)
 FEW = 8  # latents, all pairs of which are timed
 KINDS = {
@@ -41,16 +42,17 @@ def autoencoder(latents, hidden="relu"):
 @pytest.mark.parametrize("latents", [8, 32, 128, 512])
 def test_where_samples_win(race, latents, gradient):
     exact = AutoencoderObjective(LAW, directions(N, 0), l1=0.02, method="exact", tol=1e-2)
-    sampled = AutoencoderObjective(
-        LAW, directions(N, 0), l1=0.02, method="samples", samples=SAMPLES[gradient]
-    )
+    count = SAMPLES if gradient else EACH * latents
+    sampled = AutoencoderObjective(LAW, directions(N, 0), l1=0.02, method="samples", samples=count)
     one, part = autoencoder(latents), autoencoder(FEW)
     found, right = sampled(one, gradient=gradient), exact(part, gradient=gradient)
     error, part_error = found.error_estimate / found.value, right.error_estimate / right.value
     means = sampled(part, gradient=False)
     assert abs(means.value - right.value) < 5 * means.error_estimate + right.error_estimate
     assert part_error < GOAL
-    needed = SAMPLES[gradient] * (error / GOAL) ** 2
+    needed = count * (error / GOAL) ** 2
+    if not gradient:
+        needed = max(needed, 1000 * latents)
     share = part.n_hidden * (part.n_hidden + 1) / (latents * (latents + 1))
     note = f"extrapolated to {needed:.1e} samples" + f", ours from {FEW} latents" * (share < 1.0)
     race(
@@ -58,7 +60,7 @@ def test_where_samples_win(race, latents, gradient):
         f"{latents} latents on {N} features in {D} dimensions",
         lambda: exact(part, gradient=gradient),
         {"our samples": lambda: sampled(one, gradient=gradient)},
-        units=share, their_units={"our samples": SAMPLES[gradient] / needed},
+        units=share, their_units={"our samples": count / needed},
         errors={"ours": part_error, "our samples": GOAL}, note=note, rounds=1,
     )  # fmt: skip
 
@@ -67,11 +69,12 @@ def test_where_samples_win(race, latents, gradient):
 @pytest.mark.parametrize("kind", KINDS)
 def test_samples(race, kind, gradient):
     hidden, settings = KINDS[kind]
-    f = AutoencoderObjective(LAW, directions(N, 0), method="samples", samples=SAMPLES[gradient], **settings)
+    count = SAMPLES if gradient else EACH * 512
+    f = AutoencoderObjective(LAW, directions(N, 0), method="samples", samples=count, **settings)
     one = autoencoder(512, hidden)
     means = f(one, gradient=gradient)
     race(
         f"objective of an autoencoder by samples, {kind}{', with gradient' if gradient else ''}",
         f"512 latents on {N} features in {D} dimensions", lambda: f(one, gradient=gradient),
-        errors={"ours": means.error_estimate / means.value}, note=f"{SAMPLES[gradient]:,} samples", rounds=3,
+        errors={"ours": means.error_estimate / means.value}, note=f"{count:,} samples", rounds=3,
     )  # fmt: skip

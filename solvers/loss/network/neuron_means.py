@@ -19,7 +19,6 @@ from typing import Any, cast
 import numpy as np
 from scipy.special import erfc
 
-from ....theory.features import Features
 from ....theory.features.counts import IndependentGroup
 from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
@@ -41,7 +40,7 @@ from .groups import (
 )
 from .halves import merged_product, on_moments, pair_product, rounding_of_neuron
 from .jumps import LatticeSeries, gaussian_taper, lattice_series, mass_at_threshold
-from .nonzero import nonzero_features
+from .nonzero import nonzero_features, patterns_given
 from .pair_exact import add_pattern_means
 from .pair_fourier import CHANGES, FIRST, MOST_STORED, PairSide, count_frequency_pairs, sum_both_many
 from .pair_fourier_kernels import TABLE, TAPERS, add_neuron_means, characteristic_function, tapered_sums
@@ -64,7 +63,6 @@ MOST_EXACT = {True: 5, False: 4}
 MOST_EXACT_TARGETS = {True: 4, False: 3}
 MOST_EXACT_NORMAL = 12
 MOST_EXACT_ATOMS = 7
-PATTERNS = 2**14  # of features of which exactly k are on
 MOST_EXACT_PATTERNS = 2**10  # of groups, where integrals are exact
 
 
@@ -284,32 +282,6 @@ def _units_of(law: Law) -> list[IndependentGroup]:
         if features.exactly is None
         else [IndependentGroup(np.arange(law.n), *patterns_given(features))]
     )
-
-
-def patterns_given(features: Features) -> tuple[IntArray, FloatArray]:
-    """Return (patterns (r, n) of features of which exactly k are on, their probabilities (r,)).
-
-    Groups join one after the other; patterns that cannot reach k are left out on the way. ValueError if there
-    are too many.
-    """
-    wanted = features.exactly
-    assert wanted is not None
-    on, chances = np.zeros((1, features.n_features), np.int64), np.ones(1)
-    left = sum(int(block.patterns.sum(axis=1).max()) for block in features.blocks)
-    for block in features.blocks:
-        is_possible = block.weights > 0.0
-        table, shares = block.patterns[is_possible], block.weights[is_possible]
-        left -= int(block.patterns.sum(axis=1).max())
-        on = np.repeat(on, shares.size, axis=0)
-        on[:, block.members] = np.tile(table, (chances.size, 1))
-        chances = np.outer(chances, shares).ravel()
-        count = on.sum(axis=1)
-        possible = (count <= wanted) & (count + left >= wanted)
-        on, chances = on[possible], chances[possible]
-        if chances.size > PATTERNS:
-            rule = f"at most {PATTERNS:,} patterns of exactly {wanted} features on where hidden neurons bend"
-            raise ValueError(f"`law` must have {rule}; got more, of {features.n_features} features.")
-    return on, chances / chances.sum()
 
 
 def _law_of_size(values: Values) -> Values:
