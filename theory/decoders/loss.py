@@ -172,8 +172,8 @@ def active_fraction(
 
     The outputs are y = x + sigma Z, Z standard normal, for a feature x that is on with probability `p`, and
     then of the law `values`, a `Values` or its name; `theta` is the threshold. The arrays broadcast; `theta`
-    is in [-1e6, 1e6], p in [1e-100, 1], `sigma` in [1e-100, 1e3], with the errors of `jumprelu_loss`. The
-    relative error is below 1e-10 above 1e-290.
+    is in [-1e6, 1e6], p in [1e-100, 1], `sigma` in [1e-100, 1e3], with the errors of `jumprelu_loss` and
+    `bayes_decoder`. The relative error is below 1e-10 above 1e-290.
 
     Examples
     --------

@@ -119,8 +119,8 @@ def loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
 
     The two losses are `off_loss` and `on_loss`, the equation that of Cowsik et al. (2024). Exact for Gaussian
     interference, which is the limit of large n_features. a > 0 is the scale, b the bias, sigma >= 0 the
-    standard deviation of the interference in units of a, `p` the probability that a feature is on; the result
-    has their broadcast shape. The accuracy and the errors raised are those of `off_loss`.
+    standard deviation of the interference in units of a, p, as for `sigma`, the probability that a feature
+    is on; the result has their broadcast shape. The accuracy and the errors raised are those of `off_loss`.
 
     Examples
     --------
