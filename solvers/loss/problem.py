@@ -157,9 +157,10 @@ class LossProblem:
     def of(
         cls, M: npt.ArrayLike, b: npt.ArrayLike, law: Any, rows: Any = None, activation: str = "relu"
     ) -> "LossProblem":
-        """Return the problem of M (n, n) and b, after checks; `rows` are indices of outputs to take.
+        """Return the problem of the model g(M x + b), M (n, n) and b (n,) or one number, after checks.
 
-        Outputs are g(M x + b), g being `activation`.
+        `law` is that of the features x: a `Features`, or the probability p of independent uniform ones. g is
+        `activation`, "relu" or "identity". `rows` are the indices of the outputs to take, all for None.
         """
         M = validation.matrix("M", M, largest=LARGEST)
         n = M.shape[1]

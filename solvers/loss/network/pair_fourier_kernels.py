@@ -433,13 +433,13 @@ def _unit_rows(
 def _feature_factor(
     single: float, left: FloatArray, re: FloatArray, im: FloatArray, by_re: FloatArray, by_im: FloatArray
 ) -> None:
-    """Turn the derivative of a group's last row by a feature's transform into that of all terms, in place.
+    """Turn `by_re` + i `by_im`, derivatives of a group's sum by a feature's transform, into those of terms.
 
-    A term, one for each of M frequencies, is a coefficient times the product of the factors of all groups,
-    less what patterns with one feature on add. A group's factor is a linear function of its last row;
-    `by_re` + i `by_im` is the derivative of this row. It is multiplied by `re` + i `im`, that of the terms by
-    the row; then the part where the feature alone is on is subtracted: its probability `single` times
-    `left`[2] + i `left`[3], the coefficient of such patterns.
+    That is in place. A term, one for each of M frequencies, is a coefficient times the product of all groups'
+    sums over their on/off patterns, less the part of patterns with a single feature on. By the chain rule the
+    derivative of a group's sum is multiplied by `re` + i `im`, that of the term by this sum; then the part
+    where the feature alone is on is subtracted: its probability `single` times the coefficient, whose real
+    and imaginary parts are the rows 2 and 3 of `left`; other rows are not used.
     """
     single_re, single_im = left[2], left[3]
     for l in range(re.size):
