@@ -164,7 +164,7 @@ def best_pair(
         In "apart" each feature's direction has an atom within `near`; "shared" has all others. The bounds of
         a kind and its complement certify which is better.
     near : float, optional
-        Angle in radians, in [0, pi/4).
+        Angle in radians, in [0, pi/4), above 0 for "apart" and "shared".
 
     Returns
     -------
@@ -190,7 +190,8 @@ def best_pair(
     l1, cosine, w = _check_objective(l1, cosine, prefix_weight)
     gap = validation.number("gap", gap, 0.0, 1.0, brackets="()")
     kind = validation.choice("kind", kind, ("all", *KINDS))
-    near = validation.number("near", near, 0.0, math.pi / 4.0, brackets="[)")
+    brackets = "()" if kind in ("apart", "shared") else "[)"
+    near = validation.number("near", near, 0.0, math.pi / 4.0, brackets=brackets)
     phi = _directions(cosine)
     patterns = [(share, (x[0], x[1])) for share, x in zip(q, (*phi.T, phi.sum(axis=1)), strict=True)]
     squares = [x[0] ** 2 + x[1] ** 2 for _, x in patterns]

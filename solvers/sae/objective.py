@@ -40,8 +40,8 @@ class ObjectiveValue:
     error_estimate: float
     """Of `value`: what it may be off by, or one standard error if it is a mean over samples."""
     mse: float
-    """Expected squared error, summed over the coordinates of the activations; that of `prefixes`, weighted,
-    where these are given."""
+    """Expected squared error, summed over the coordinates of the activations; where `prefixes` are given the
+    sum of theirs times their weights."""
     l1: float
     """Sum over latents of the norm of the decoder column times E h."""
     l0: float
@@ -50,7 +50,8 @@ class ObjectiveValue:
     """Derivatives of `value` by 'W_in', 'b_in', 'W_out', 'b', and 'thresholds' of a JumpReLU; None unless
     asked for."""
     gradient_error: Any
-    """Errors of these, by the same names: standard errors of samples, else the largest of all."""
+    """Errors of these, by the same names: standard errors of samples; of exact ones a bound that is the same
+    for all entries, and may be a thousand times what they are off by."""
     method: str
     """How all this is known: 'exact', by sums and integrals, or 'samples', as means."""
 
@@ -76,6 +77,7 @@ class AutoencoderObjective:
     prefixes : mapping of int to float, optional
         Numbers of latents, and the weights with which the squared errors of the first latents alone, as many,
         take the place of that of all (Matryoshka): 1 each if they are fixed, probabilities if they are drawn.
+        That of all counts if their number is among them.
     centred : bool, optional
         Whether activations have their mean subtracted, so that their mean is 0.
     method : {"auto", "exact", "samples"}, optional
@@ -130,7 +132,7 @@ class AutoencoderObjective:
             rule = "a mapping of numbers of latents to weights"
             raise ValueError(f"`prefixes` must be {rule}; got {validation.short_repr(prefixes)}.")
         self.prefixes = prefixes and {
-            validation.integer("prefixes", size, 1): validation.number("prefixes", weight, 0.0)
+            validation.integer("prefixes keys", size, 1): validation.number("prefixes", weight, 0.0)
             for size, weight in prefixes.items()
         }
         self.method = validation.choice("method", method, ("auto", "exact", "samples"))

@@ -191,6 +191,6 @@ def test_nothing_is_written_where_nothing_is_proved(tmp_path, monkeypatch):
         ValueError, match="`both` must be where one kind is certified to be better; 100 boxes"
     ):
         certificates.pair_certificate(*place, ["7/100", "11/100"], 1, path=tmp_path / "x.json")
-    with pytest.raises(ValueError, match=r"`both` must be where .*its probabilities are none"):
+    with pytest.raises(ValueError, match=r"`both` must be where .*its probabilities are below 0"):
         certificates.pair_certificate(*place, ["9/10", "7/100"], 1, path=tmp_path / "x.json")
     assert not list(tmp_path.iterdir())

@@ -127,6 +127,8 @@ def sae(
         verdict = _verdict(autoencoder, law, dictionary, l1 or 0.0, l0 or 0.0, seconds)
         size = f"{verdict['objective']:.6g}" + f" ± {verdict['objective_error']:.1g}" * verdict["is_sampled"]
         lines += (f"objective              {size}", f"{verdict['verdict']}. {verdict['advice']}")
+        if prefixes:
+            lines += ("Errors of prefixes are no part of that objective; AutoencoderObjective has them.",)
     data = xr.Dataset(
         {
             **{

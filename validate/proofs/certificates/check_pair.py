@@ -90,7 +90,10 @@ class Problem:
 
     def __init__(self, tangent: Q, alone: list[Q], both: Q, l1: Q, prefix_weight: Q, cone: Q) -> None:
         need(tangent > 0, "its tangent is not above 0")
-        need(min(*alone, both) >= 0 and sum(alone) + both <= 1, "its probabilities are none")
+        need(
+            min(*alone, both) >= 0 and sum(alone) + both <= 1,
+            "its probabilities are below 0 or sum to more than 1",
+        )
         need(0 < l1 < 2 and 0 <= prefix_weight < 1, "l1 is not in (0, 2), or the prefix weight not in [0, 1)")
         need(0 < cone < 1, "its cone is not in (0, 1)")
         self.l1, self.w, self.cone = l1, prefix_weight, cone
@@ -265,12 +268,16 @@ def proved(path: Any) -> str:
         other = KINDS[kind]
         prove_lower(problem, other, lower[k], trees[k])
         least, most = float(lower[k]), float(upper[k])
-        said.append(
-            f"{both[k]} one that is {kind} costs at most {most:.12g}, each that is {other} {least:.12g}"
+        best, rest = (
+            f"one that is {kind} costs at most {most:.12g}",
+            f"each that is {other} at least {least:.12g}",
         )
+        said.append(f"{both[k]} {best}, {rest}")
     where = f"with the cosine {unit(tangent)[0]}, alone with probability {alone[0]} and {alone[1]}"
     what = f"of autoencoders of two latents for two features {where}, l1 {l1}, prefix weight {w}"
-    return f"{what}, where both are on with probability {', with '.join(said)} at least."
+    near = f"feature has an atom with a cosine above {cone}"
+    meaning = f"apart if each {near}" if "apart" in better else f"turned if no {near}"
+    return f"{what}, where both are on with probability {', with '.join(said)} ({meaning})."
 
 
 if __name__ == "__main__":

@@ -284,6 +284,8 @@ def save(
 ) -> None:
     """Write a certificate with its checksum; if its checker raises `Rejected`, no file is written.
 
+    A file at `path` is replaced if it is a certificate; ValueError if it is something else.
+
     It has a `statement` and its `proof`, both for JSON. `maker` names the function that makes the
     certificate; `origin` are further texts on its origin.
     """
@@ -295,6 +297,8 @@ def save(
         return json.dumps(content, sort_keys=True, indent=1, default=str)  # fractions like 1/3
 
     digest = hashlib.sha256(as_text(content).encode()).hexdigest()
+    if Path(path).is_file() and FORMAT.encode() not in Path(path).read_bytes()[:100]:
+        raise ValueError(f"`path` must be a new file, or a certificate; got {short_repr(str(path))}.")
     with atomic_write(path) as part:
         part.write_text(as_text({**content, "sha256": digest}) + "\n", "ascii")
         _proved_statement(part)

@@ -52,7 +52,8 @@ def pair_certificate(
     cosine : float
         Between the features' directions. The tangent of half their angle is rounded to a fraction.
     alone : two numbers, Fractions or texts
-        Probabilities that only the first feature is on, and that only the second is.
+        Probabilities that only the first feature is on, and that only the second is. Here and below a float
+        is taken as the binary fraction that it is: "3/25" or "0.12" is 3/25, 0.12 is not.
     both : two numbers, Fractions or texts
         The two probabilities that both are on.
     l1, prefix_weight : number, Fraction or text
@@ -91,6 +92,8 @@ def pair_certificate(
     cone = Fraction(math.cos(angle)).limit_denominator(1000)
     validation.choice("kind", kind, ("turned", "apart"))
     strength, w = to_fraction("l1", l1), to_fraction("prefix_weight", prefix_weight)
+    validation.number("l1", float(strength), 0.0, 2.0, brackets="()")
+    validation.number("prefix_weight", float(w), 0.0, 1.0, brackets="[)")
     q, shares = (
         [to_fraction(name, share) for share in values] for name, values in (("alone", alone), ("both", both))
     )
