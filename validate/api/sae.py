@@ -125,7 +125,10 @@ def sae(
             raise ValueError(f"`target` must be None with `l1` or `l0`; got {short_repr(target)}.")
         seconds = number("seconds", seconds, 0.0)
         verdict = _verdict(autoencoder, law, dictionary, l1 or 0.0, l0 or 0.0, seconds)
-        size = f"{verdict['objective']:.6g}" + f" ± {verdict['objective_error']:.1g}" * verdict["is_sampled"]
+        size = (
+            f"{verdict['objective']:.6g}"
+            + f", standard error {verdict['objective_error']:.1g}" * verdict["is_sampled"]
+        )
         lines += (f"objective              {size}", f"{verdict['verdict']}. {verdict['advice']}")
         if prefixes:
             lines += ("Errors of prefixes are no part of that objective; AutoencoderObjective has them.",)
