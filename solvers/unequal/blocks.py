@@ -161,8 +161,10 @@ class _Problem:
     def model(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return V, g, coefficients, biases and variances of noise at the variables x of a descent.
 
-        The capacity matrix is V diag(g²) V', V (q, q) the rotation by the angles in x. Output i reads the k
-        features with row i of the coefficients, (k, k); its noise is the interference of other blocks.
+        The capacity matrix is V diag(g²) V': V (q, q) is the rotation by the angles in x, q the rank of the
+        features' covariance, and g (q,) the roots of its eigenvalues. Output i of the k is ReLU(row i of the
+        coefficients (k, k) times the features + bias i (k,) + normal noise of variance i (k,)); the noise is
+        the interference of other blocks. `split` says in which order x has them.
         """
         angles, g, t, b = self.split(x)
         V = self.rotation(angles)[0]

@@ -40,7 +40,11 @@ class RareLosses:
 
 
 def best_single_neuron() -> tuple[float, float]:
-    """Return the a of the best neuron ReLU(x + a) for x + ReLU(x), and its loss divided by p, as p -> 0."""
+    """Return a of the best neuron c ReLU(x + a) for the target x + ReLU(x), and its loss over p as p -> 0.
+
+    The feature x is on with probability p and then uniform on [-1, 1]. The output weight c is the best one,
+    and there is no output bias; the loss is the expected squared error.
+    """
     from scipy.optimize import brentq  # a quarter of a second of import, needed only here
 
     a = float(brentq(lambda z: z**4 - z**3 + 3 * z - 1, 0.0, 1.0, xtol=1e-16))

@@ -90,7 +90,7 @@ def _shift_polynomial(c: Four, shift: float) -> Four:
 
 @inner
 def _derivative_of_polynomial(c: Four) -> Four:
-    """Return the coefficients of the derivative of the cubic polynomial with coefficients c."""
+    """Return the coefficients of the derivative of c[0] + c[1] x + c[2] x² + c[3] x³, lowest power first."""
     return c[1], 2.0 * c[2], 3.0 * c[3], 0.0
 
 

@@ -167,12 +167,14 @@ class _NeuronPair(NamedTuple):
     def _add_own_slopes(
         self, at: int, count: int, which: slice, as_rows: bool, axis_sums: ComplexArray, by_w: FloatArray
     ) -> None:
-        """Add to `by_w` derivatives by both neurons' weights of the inputs of neuron `at` alone.
+        """Add derivatives by both neurons' weights of inputs of neuron `at` alone to `by_w`, (2, inputs).
 
-        `axis_sums` (4, K) are sums over the other neuron's frequencies, from `add_block`, at the frequencies
-        `which` of 1 + `count` of this neuron: they were rows of the double sum if `as_rows`, else columns, of
-        both signs. Rows 0 and 1 are for the weights of neuron `at`, factors of the product over its inputs
-        and of its part where one is on; rows 2 and 3 are the same for the weights of the other neuron.
+        They are of a double sum over both neurons' frequencies, whose terms have as factor the product of
+        these inputs' transforms less its part where one input is on. `axis_sums` (4, K) have what is to be
+        multiplied with the derivatives of both, summed over the other neuron's frequencies, for the K
+        frequencies `which` of the 1 + `count` of this one: rows 0 (product) and 1 (part) for the weights of
+        neuron `at`, rows 2 and 3 for those of the other neuron. If not `as_rows`, frequencies of this neuron
+        were columns of the double sum, which has both signs of them.
         """
         side = self.sides[at]
         if side.exclusive_inputs.size == 0:
