@@ -92,8 +92,10 @@ def sample_objective(
     pairs = law.pair_probability()
     np.fill_diagonal(pairs, law.on_probability())
     second = np.sum(phi @ law.second_moment_matrix() * phi)
-    known, known_errors = (np.zeros(_CONTROLS - _OF_FEATURES),) * 2 if latents is None else latents
-    origin = np.array([law.mean.sum(), np.trace(pairs), pairs.sum(), second, *known, 0.0])
+    if latents is None:
+        unknown = _CONTROLS - _OF_FEATURES
+        latents = LatentMeans(np.zeros(unknown), np.full(unknown, np.inf))
+    origin = np.array([law.mean.sum(), np.trace(pairs), pairs.sum(), second, *latents.means, 0.0])
 
     def batch(at: int) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """Return sums and products of the numbers of a batch's inputs, and the means of its derivatives."""
@@ -124,16 +126,14 @@ def sample_objective(
                     squares[name] = squares.get(name, 0.0) + array**2
             remaining = time_left(work_seconds() - begin, ends, count)
             status(f"{ends * size:,} of {count * size:,} samples{remaining}")
-    shift = np.array([0.0, *known[2:]])  # of the parts of the objective, in `total`
-    controls = np.arange(_OF_FEATURES if latents is None else _CONTROLS)
-    errors_of_means = np.r_[np.zeros(_OF_FEATURES), known_errors][controls]
+    known_errors = np.r_[np.zeros(_OF_FEATURES), latents.errors]
     # One whose mean is known little better than samples say is of no use.
-    samples_say = np.sqrt(products.diagonal()[controls]) / (count * size)
-    controls = controls[errors_of_means <= _KNOWN * samples_say]
+    sampled_errors = np.sqrt(products.diagonal()[:_CONTROLS]) / (count * size)
+    controls = np.flatnonzero(known_errors <= _KNOWN * sampled_errors)
     strengths = np.array([1.0, weights.l1, weights.l0])
     parts, error, slope = _regress(total, products, count * size, strengths, controls)
-    parts += shift
-    error = float(np.hypot(error, np.abs(slope @ strengths) @ errors_of_means[controls]))
+    parts += origin[list(_PARTS)]
+    error = float(np.hypot(error, np.abs(slope @ strengths) @ known_errors[controls]))
     if not gradient:
         return SampledObjective(parts, error, None, None)
     means = {name: array / count for name, array in slopes.items()}

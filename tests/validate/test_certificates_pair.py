@@ -194,3 +194,15 @@ def test_nothing_is_written_where_nothing_is_proved(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"`both` must be where .*its probabilities are below 0"):
         certificates.pair_certificate(*place, ["9/10", "7/100"], 1, path=tmp_path / "x.json")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_certificate_is_not_replaced(tmp_path):
+    path, place = tmp_path / "notes.json", (-0.28, ["1/10", "1/10"], ["7/100", "11/100"], 1)
+    path.write_text("mine")
+    with pytest.raises(ValueError, match=r"`path` must be a new file, or a certificate; got .*notes\.json"):
+        certificates.pair_certificate(*place, path=path)
+    assert path.read_text() == "mine"
+    path.unlink()
+    for _ in range(2):
+        certificates.pair_certificate(*place, path=path)
+    assert certificates.check(path).accepted

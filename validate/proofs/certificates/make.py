@@ -297,8 +297,10 @@ def save(
         return json.dumps(content, sort_keys=True, indent=1, default=str)  # fractions like 1/3
 
     digest = hashlib.sha256(as_text(content).encode()).hexdigest()
-    if Path(path).is_file() and FORMAT.encode() not in Path(path).read_bytes()[:100]:
-        raise ValueError(f"`path` must be a new file, or a certificate; got {short_repr(str(path))}.")
+    if Path(path).is_file():
+        with open(path, "rb") as file:
+            if FORMAT.encode() not in file.read(100):
+                raise ValueError(f"`path` must be a new file, or a certificate; got {quoted_path(path)}.")
     with atomic_write(path) as part:
         part.write_text(as_text({**content, "sha256": digest}) + "\n", "ascii")
         _proved_statement(part)
