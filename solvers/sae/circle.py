@@ -194,22 +194,7 @@ def best_pair(
     near = validation.number("near", near, 0.0, math.pi / 4.0, brackets=brackets)
     phi = _directions(cosine)
     patterns = [(share, (x[0], x[1])) for share, x in zip(q, (*phi.T, phi.sum(axis=1)), strict=True)]
-    squares = [x[0] ** 2 + x[1] ** 2 for _, x in patterns]
-    nothing = sum(share * square for share, square in zip(q, squares, strict=True))
-
-    def bounds(at: FloatArray, reach: float) -> tuple[FloatArray, FloatArray]:
-        """Return the objective at the angles `at`, (k, 2), and what it does not come below within `reach`.
-
-        Both angles change by at most `reach`, in radians.
-        """
-        values, lower = np.zeros((2, len(at)))
-        for (share, x), square in zip(patterns, squares, strict=True):
-            cost = np.maximum(pair_codes(x, at[:, 0], at[:, 1], l1, w)[2], 0.0)
-            by_length = cost - 16.0 * square**1.5 / (27.0 * l1) * reach
-            by_cost = cost / (1.0 + _ROOT_SLOPE / l1 * reach * np.sqrt(cost)) ** 2
-            values += share * cost
-            lower += share * np.maximum(by_length, by_cost)
-        return values, lower
+    nothing = sum(share * (x[0] ** 2 + x[1] ** 2) for share, x in patterns)
 
     # The whole circle: an atom that points away from both features may correct what the other one overshoots.
     side = math.pi / 64.0
@@ -220,7 +205,7 @@ def best_pair(
         at = at[_is_of_kind(at, kind, cosine, near + 0.5 * side, near - 0.5 * side)]
         if not len(at):  # what was left was of the other kind
             return PairOptimum(value, min(value, dropped), angles, boxes)
-        values, lower_bounds = bounds(at, 0.5 * side)
+        values, lower_bounds = _bounds(patterns, l1, w, at, 0.5 * side)
         boxes += len(at)
         meant = np.where(_is_of_kind(at, kind, cosine, near, near), values, math.inf)
         best = int(np.argmin(meant))
@@ -237,6 +222,24 @@ def best_pair(
             raise ValueError(f"`gap` must be larger for {MOST_BOXES} boxes to do; got {gap}.")
         shifts = 0.5 * side * np.array([(-1, -1), (-1, 1), (1, -1), (1, 1)])
         at = (at[:, None, :] + shifts).reshape(-1, 2)
+
+
+def _bounds(
+    patterns: list[tuple[float, tuple[float, float]]], l1: float, w: float, at: FloatArray, reach: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the objective of pairs of atoms at the angles `at`, (k, 2), and a bound near them, (k,) each.
+
+    The lower bound is for all pairs of angles that both differ by at most `reach` from these, in radians.
+    `patterns` are (probability, activations (x, y)), `l1` is the strength and w the prefix's weight.
+    """
+    values, lower = np.zeros((2, len(at)))
+    for share, x in patterns:
+        cost = np.maximum(pair_codes(x, at[:, 0], at[:, 1], l1, w)[2], 0.0)
+        by_length = cost - 16.0 * (x[0] ** 2 + x[1] ** 2) ** 1.5 / (27.0 * l1) * reach
+        by_cost = cost / (1.0 + _ROOT_SLOPE / l1 * reach * np.sqrt(cost)) ** 2
+        values += share * cost
+        lower += share * np.maximum(by_length, by_cost)
+    return values, lower
 
 
 def _is_of_kind(

@@ -9,6 +9,7 @@ from superposition.solvers.sae import (
     AutoencoderObjective,
     best_autoencoder,
     best_pair,
+    circle,
     measure,
     measure_samples,
     optimum,
@@ -442,6 +443,20 @@ def test_the_slopes_of_costs_keep_their_bound_and_come_close_to_it(seed):
             assert np.all(slopes <= limits * (1 + 1e-5) + 1e-8)
             largest = np.maximum(largest, (slopes / limits).max(axis=1))
     assert np.all(largest > 0.95)  # so that a bound a tenth smaller is wrong
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_no_pair_near_a_pair_is_below_its_bound(share):
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        l1, reach, x = rng.uniform(0.05, 1.9), 10.0 ** rng.uniform(-3, -0.5), rng.normal(size=2)
+        patterns, at = [(1.0, (float(x[0]), float(x[1])))], rng.uniform(-np.pi, np.pi, (20, 2))
+        values, lower = circle._bounds(patterns, l1, share, at, reach)
+        near = at[:, None, :] + reach * rng.uniform(-1.0, 1.0, (20, 300, 2))
+        near[:, :4] = at[:, None, :] + reach * np.array([(-1, -1), (-1, 1), (1, -1), (1, 1)])
+        costs = pair_codes(tuple(x), near[..., 0], near[..., 1], l1, share)[2]
+        assert np.all(lower <= costs.min(axis=1) + 1e-12)
+        assert np.all(lower <= values)
 
 
 @pytest.mark.parametrize("cosine", [-0.3, 0.0, 0.6])

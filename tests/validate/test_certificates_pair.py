@@ -75,6 +75,27 @@ def test_the_bound_of_a_box_is_below_all_pairs_in_it(seed):
             assert not (problem.is_excluded(box, kind) and is_of.any())
 
 
+def test_small_boxes_are_excluded_where_no_pair_in_them_is_of_a_kind():
+    rng = np.random.default_rng(9)
+    problem = check_pair.Problem(
+        Fraction(1, 2), [Fraction(1, 5)] * 2, Fraction(2, 5), Fraction(1), Fraction(1, 5), Fraction(9, 10)
+    )
+    features, seen = (0.0, 2.0 * math.atan(0.5)), set()
+    for _ in range(400):
+        box = tuple((int(rng.choice([-1, 1])), int(rng.integers(-256, 256)), 8) for _ in range(2))
+        angles = [2.0 * math.atan((n + 0.5) / 256) + (math.pi if sign < 0 else 0.0) for sign, n, _ in box]
+        nearest = np.array([max(math.cos(at - feature) for at in angles) for feature in features])
+        if np.min(np.abs(nearest - 0.9)) < 0.02:  # a box may have pairs of both kinds
+            continue
+        has_atom = nearest > 0.9
+        kind_of = {"along": has_atom.any(), "apart": has_atom.all()}
+        kind_of |= {"turned": not kind_of["along"], "shared": not kind_of["apart"]}
+        for kind, is_of in kind_of.items():
+            assert problem.is_excluded(box, kind) != is_of, (box, kind)
+        seen.add(tuple(has_atom))
+    assert len(seen) == 4  # both, each alone, none
+
+
 def test_the_slopes_are_the_largest_of_what_bounds_them():
     """Over R in [0, |a|] of 4 R^2 (|a| - R)/l1, and over R^2 in [0, C] of R (C - R^2)/(l1 C^(3/2)).
 
