@@ -81,11 +81,7 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[Mod
         # features patterns have no probabilities.
         enumeration: is_relu and law.classes != 0 and n <= enumeration.MOST[values.sides],
         # Finitely many values: 2^(n/2), then sums that are merged; groups are units like features.
-        discrete: has_sum
-        and not has_limit
-        and values.discrete
-        and discrete.has_few_states(law)
-        and (not gradient or discrete.has_slopes(law)),
+        discrete: has_sum and values.discrete and discrete.has_few_states(law),
         # Independent uniform features: levels of weights of all sizes. Its terms have no end within a budget.
         uniform_fourier: has_sum
         and law.independent
