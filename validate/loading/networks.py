@@ -99,6 +99,7 @@ def _residual_mlp(arrays: dict[str, FloatArray]) -> Model:
 def _skip_network(arrays: dict[str, FloatArray]) -> Model:
     """Return the model of layers W1, W2 with a skip connection from x to the outputs, as neurons.
 
+    It computes W2 ReLU(W1 x + b1) + b2 + x; the path x is ReLU(x) - ReLU(-x) of further hidden neurons.
     `arrays` has "W1", "W2" and biases "b1", "b2", or else these are 0.
     """
     model = _network_maker("W1", "W2", "b1", "b2")(arrays)
@@ -106,9 +107,9 @@ def _skip_network(arrays: dict[str, FloatArray]) -> Model:
 
 
 def _embedded_network(arrays: dict[str, FloatArray]) -> Model:
-    """Return the model W_in E of a fixed embedding E and W_in, with E' W_out as decoder.
+    """Return the model x -> E' W_out ReLU(W_in E x) of a fixed embedding E, without biases.
 
-    `arrays` has "E", "W_in" and "W_out"; hidden neurons are ReLUs without bias, outputs linear.
+    `arrays` has "E" (d, n_features), "W_in" (n_hidden, d) and "W_out" (d, n_hidden).
     """
     E = arrays["E"]
     return Model(arrays["W_in"] @ E, hidden="relu", W_out=E.T @ arrays["W_out"], output="identity")
