@@ -409,9 +409,9 @@ def _variance_gap() -> float:
 def _matching_losses() -> tuple[float, float, float]:
     """Return losses per feature of three models for pairs that are on together (a perfect matching).
 
-    At p = `P`, 0.1, and one neuron for four features. The models are the best code of independent copies of a
-    pair, in the limit of many; that code as a matrix for 128 pairs; and two pairs at opposite ends of a
-    direction.
+    p is 0.1, and there is one neuron for four features. The models are the best code of many pairs at normal
+    interference, which says which combinations of a pair's features take how much of a dimension; that code
+    as a matrix for 128 pairs; and two pairs at opposite ends of a direction.
     """
     pairs = Features(2, P, groups=[synchronous([0, 1], P)])
     best, signs = block_optimum(pairs, RATIO, starts=1), np.array([1.0, 1.0, -1.0, -1.0])
