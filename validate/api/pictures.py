@@ -395,6 +395,8 @@ def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
 def _draw_line(data: xr.Dataset, ax: Axes, name: str, points: Any, label: str) -> Axes:
     """Draw a diagram over the axis `name` of `data`: the loss, with the geometry above it.
 
+    The geometry is the encodings on two neurons; on more, the dimensionalities (shares of a dimension).
+
     `points`, if not None, are (x, y) of further losses, named `label` in the legend.
     """
     x = data[name].values

@@ -171,7 +171,7 @@ def _predicted_rows(
 def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[PredictedLoss]]:
     """Return by width the loss per feature, with importance, of the best affine model, a list of one row.
 
-    `widths` are numbers of neurons. Empty for many features.
+    `widths` are numbers of neurons. Empty above 3,000 features.
     """
     n = law.n_features
     if n > _AFFINE:

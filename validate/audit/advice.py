@@ -109,7 +109,10 @@ def advice(model: ModelAudit) -> str:
 
 
 def _advice_to_descend(model: ModelAudit, basis: str) -> str:
-    """Return the advice on a model whose loss descent lowers; `basis` is the evidence, in brackets."""
+    """Return the advice on a model whose loss descent lowers: how to train on, and by how much that helps.
+
+    `basis` is the evidence, in brackets.
+    """
     fall = 1.0 - model.end_loss / model.loss if model.loss else 0.0
     how = "Train on" if model.verdict == "unfinished" else "Kick the weights a little and train on"
     if fall < 0.05 and not model.hit_time_limit:

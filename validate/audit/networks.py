@@ -136,9 +136,10 @@ class NetworkAudit:
 
     @property
     def sentence(self) -> str:
-        """Sentences that compare the loss with the naive network's and with the lower bound.
+        """Sentences that compare the loss with the naive solution's and with the lower bound.
 
-        If outputs are closer to another target, or the budget left something out, they say so.
+        The naive solution computes the targets of as many features as neurons permit. If outputs are closer
+        to another target, or the budget left something out, they say so.
         """
         bound = closer = ""
         if self.lower_bound > 0.0:
@@ -149,7 +150,10 @@ class NetworkAudit:
 
     @property
     def _beside_naive(self) -> str:
-        """Sentence that compares the loss with that of the naive solution."""
+        """Sentence that compares the loss with that of the naive solution, in per cent of the latter.
+
+        This computes the targets of as many features as neurons permit, and answers others by their means.
+        """
         loss = f"Loss {self.loss:.6g}"
         if self.method == SAMPLES:
             loss += f" +- {self.loss_error:.1g} by samples"
