@@ -129,7 +129,8 @@ def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
 def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
     """Return (W, beta, V, c) of one neuron that reads x_0 - slope x_1, with small output weights.
 
-    It serves two features: W is (1, 2), V (2, 1). p is the probability that a feature is on.
+    It serves two features: W is (1, 2), beta `slope`, V = W'/(1 + slope^2), and c gives the outputs the mean
+    p/2 of a feature; p is the probability that it is on.
     """
     u = np.array([Fraction(1), -slope])
     V = u / (1 + slope**2)
@@ -139,7 +140,8 @@ def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
 def _steep_pair(slope: Fraction) -> Network:
     """Return (W, beta, V, c) of one neuron that reads x_0 - slope x_1, with an output weight of -1/slope.
 
-    It serves two features, the second by the large weight: W is (1, 2), V (2, 1).
+    It serves two features, the second by the large weight: W is (1, 2), V = (1, -1/slope)'. beta is `slope`,
+    and c = (-slope, 1).
     """
     return _arrays([[1, -slope]], [slope], [[1], [-1 / slope]], [-slope, 1])
 
