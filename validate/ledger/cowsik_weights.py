@@ -426,7 +426,7 @@ def _plane_losses() -> tuple[float, ...]:
 
     Of the features on in a plane the code decodes only the one with the longest encoding. Three losses are
     limits of infinite ratios of lengths: for pairs that are on together, pairs that exclude each other, and
-    independent features. The last is the exact loss at finite ratios, for pairs that are on together.
+    independent features. The last is the exact loss at large finite ratios, for pairs that are on together.
     """
     graphs = [[kind([j, j + 1], P) for j in range(0, 8, 2)] for kind in (synchronous, exclusive)]
     laws = [Features(8, P, groups=groups) for groups in (*graphs, ())]

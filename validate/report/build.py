@@ -117,7 +117,7 @@ class _ReportRun:
         self._start = time.perf_counter()
 
     def tasks(self) -> list[Task]:
-        """Return the tasks that make missing parts of runs, topics (parts of a section), rows of claims.
+        """Return the tasks for missing parts of runs, for topics (parts of a section), and for claims.
 
         A task that fails returns the error as text.
         """
