@@ -38,9 +38,10 @@ class LinearFlow:
 
 @kernel
 def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
-    """Write the velocity of tied weights y, flat, to `out`; `parameters` are two shares and the eigenvalues.
+    """Write the velocity e S (1 - W W') W + d (1 - W W') S W of tied weights y, flat, to `out`.
 
-    The shares are those of the encoder's and the decoder's flow; the time t is not used.
+    y is W, (n_features, n_hidden), in the eigenbasis of the covariance, S the diagonal matrix of its
+    eigenvalues; `parameters` are e, d and these. The time t is not used.
     """
     encoder, decoder, lam = parameters[0], parameters[1], parameters[2:]
     X = y.reshape((lam.size, y.size // lam.size))
@@ -57,7 +58,11 @@ def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatAr
 
 @kernel
 def _pair_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
-    """Write the velocity of y, A above B', flat, to `out`; `parameters` are the eigenvalues, t is unused."""
+    """Write the velocities (1 - A B) S B' of A, S (1 - B'A') A of B' to `out`; y is A above B', flat.
+
+    A is the decoder, B the encoder, in the eigenbasis of the covariance; `parameters` are its eigenvalues,
+    the diagonal of S; t is unused.
+    """
     n = parameters.size
     X = y.reshape((2 * n, y.size // (2 * n)))
     A, C, scaled = X[:n], X[n:], np.empty((n, X.shape[1]))

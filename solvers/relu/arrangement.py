@@ -44,7 +44,10 @@ class Geometry:
 
 @cache
 def _catalogue() -> tuple[tuple[str, int, FloatArray], ...]:
-    """Return (name, rank, sorted inner products) of all arrangements that have a name."""
+    """Return (name, dimension, sorted inner products) of all arrangements of unit vectors that have a name.
+
+    Names are such as "pentagon" or "antipodal pair"; inner products are those of different vectors.
+    """
     named = [("single", np.eye(1)), ("antipodal pair", simplex(1))]
     named += [(name, polytope(name)) for name in POLYTOPES]
     named += [(f"simplex of {m + 1}", simplex(m)) for m in range(5, 33)]

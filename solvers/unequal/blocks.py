@@ -121,9 +121,10 @@ class _Problem:
         self.steps = 0
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return angles, g, coefficients and biases from the variables x of a descent.
+        """Return angles, g (q,), t (k, q) and biases (k,) from the variables x of a descent.
 
-        g are the roots of the capacity matrix's eigenvalues, the angles those of its eigenvectors.
+        The capacity matrix is V diag(g²) V', with V the product of rotations by the angles. Row i of t has
+        output i's coefficients in the eigenbasis V, before they are multiplied by g.
         """
         angles, g, t, b = np.split(x, np.cumsum([len(self.planes), self.q, self.q * self.k]))
         return angles, g, t.reshape(self.k, self.q), b
