@@ -159,9 +159,10 @@ def initial_weights(name: str, W: npt.ArrayLike) -> FloatArray:
 
 
 def losses(A: FloatArray, C: FloatArray, lam: FloatArray) -> FloatArray:
-    """Return the loss per feature at each time, of decoders A and transposed encoders C in the eigenbasis.
+    """Return E|x - A C'x|^2/n_features at each time, of decoders A and transposed encoders C.
 
-    Both have shape (n_times, n_features, n_hidden); `lam` has the eigenvalues of the covariance.
+    They are in the eigenbasis. Both have shape (n_times, n_features, n_hidden); `lam` has the eigenvalues of
+    the covariance.
     """
     cross = np.einsum("tik,tik,i->t", A, C, lam)
     square = np.array([np.vdot(a.T @ a, c.T @ (lam[:, None] * c)) for a, c in zip(A, C, strict=True)])

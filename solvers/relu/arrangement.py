@@ -94,7 +94,10 @@ def _orthogonal_parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[t
 
 
 def _checked_rows(W: npt.ArrayLike, tol: float) -> tuple[FloatArray, float]:
-    """Return (W as an array, tol); ValueError if W is not finite or is 0, or `tol` is out of range."""
+    """Return (W as a matrix, tol); ValueError if W is empty or not finite, or `tol` is not in (0, 0.5].
+
+    Also if W has too many rows for their inner products to fit in memory.
+    """
     W = validation.matrix("W", W)
     validation.check_fits("W", f"shape {W.shape}", 8.0 * len(W) ** 2)
     return W, validation.number("tol", tol, 0, 0.5, brackets="(]")

@@ -152,7 +152,7 @@ class _Problem:
         return product(turns), by
 
     def angles(self, axis: FloatArray) -> FloatArray:
-        """Return the angles of a rotation whose first column is the unit vector `axis`."""
+        """Return angles, one for each of `planes`, of a rotation with the unit vector `axis` as first column."""
         angles, left = np.zeros(len(self.planes)), axis.copy()
         for a, (i, j) in enumerate(self.planes[: self.q - 1]):  # those of axis 0 come first
             angles[a] = np.arctan2(left[j], left[i])
@@ -205,7 +205,11 @@ class _Problem:
         return np.concatenate([angles, g, t.ravel(), np.where(g.any(), shift, self.mean)])
 
     def starts(self, count: int, rng: np.random.Generator) -> list[FloatArray]:
-        """Return variables x to start descents from: fixed codes, and `count` random ones."""
+        """Return variables x to start descents from: fixed codes, and `count` random ones.
+
+        The fixed ones keep all features in part (capacity 0.49), exactly, or not at all, or give one
+        direction to two of them.
+        """
         k, q = self.k, self.q
         zero, turn = np.zeros(len(self.planes)), np.full(len(self.planes), np.pi / 4)
         identity = np.eye(k)
