@@ -236,9 +236,9 @@ def _integrate_until(
 ) -> tuple[float, float, float, int, int, int]:  # fmt: skip
     """Integrate w in place to `t_end`, for `most` steps, or until at most `movable_limit` weights can move.
 
-    The latter is not looked at if the limit is negative.     Return (t, h, curve, accepted steps, rejected
-    steps, index of the status in `ENDS`) at the end: h is the length of the next step, `curve` the last error
-    over its step's cube. force(w, first, rows, work, out) writes the smooth force on the weights w to `out`.
+    The latter is not looked at if the limit is negative. Return (t, h, curve, accepted steps, rejected steps,
+    index of the status in `ENDS`) at the end: h is the length of the next step, `curve` the last error over
+    its step's cube. force(w, first, rows, work, out) writes the smooth force on the weights w to `out`.
     Weight e is in row rows[e] of the matrix; of a list of weights, those of column k are w[first[k]:first[k +
     1]]. `lam` has the l1 strength of each row, `work`, (n, n), is scratch. `tol` and `longest` limit a step's
     error and length. If steps of length `longest` lead back to earlier weights, they would do so for ever:

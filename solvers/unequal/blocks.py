@@ -152,7 +152,7 @@ class _Problem:
         return product(turns), by
 
     def angles(self, axis: FloatArray) -> FloatArray:
-        """Return angles of a rotation whose first column is the unit vector `axis`, in the order of `planes`."""
+        """Return the angles, one for each plane, of a rotation with first column `axis`, a unit vector."""
         angles, left = np.zeros(len(self.planes)), axis.copy()
         for a, (i, j) in enumerate(self.planes[: self.q - 1]):  # those of axis 0 come first
             angles[a] = np.arctan2(left[j], left[i])
