@@ -322,7 +322,7 @@ def _advance_listed(
     listed: Force,
     wakes: bool,
 ) -> None:
-    """Integrate the weights that can move, in place, to the time `t_end`, or until many of them can.
+    """Integrate the weights that can move, in place, to the time `t_end`, or until over 20 % of them can.
 
     `at` is the state of the integration, `lam` the l1 strength of each row of W; `force` writes the smooth
     force on all of W, `listed` that on the weights that can move, with `work`, (n, n), as scratch. Unless
