@@ -144,7 +144,7 @@ def run_recovery(
 
 @plot_function
 def plot_passing(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw mean squared errors of message passing by step beside state evolution; `ds` is of `run_passing`."""
+    """Draw mean squared errors of message passing after each step, and state evolution; of `run_passing`."""
     for i in range(ds.sizes["case"]):
         at = ds.isel(case=i)
         label = f"p = {float(at['p']):g}, ratio {float(at['ratio']):g}"
