@@ -135,7 +135,8 @@ def _suffix_probabilities(blocks: list[IndependentGroup], k: int) -> FloatArray:
 def _completion_probabilities(block: IndependentGroup, suffix: FloatArray) -> FloatArray:
     """Return P(k features are on in all | pattern of `block`, c on in the blocks before) at [pattern, c].
 
-    `suffix` is the row of `_suffix_probabilities` for the blocks after this one.
+    `suffix`, (k + 1,), has the probabilities that 0, ..., k features are on in the blocks after this one; the
+    result is (patterns, k + 1).
     """
     k = suffix.size - 1
     missing = k - np.arange(k + 1) - block.patterns.sum(axis=1)[:, None]
