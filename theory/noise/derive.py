@@ -51,7 +51,10 @@ def _ring() -> dict[str, Any]:
 
 
 def _moment_less_cumulant(a: int, b: int, moment: Orders, cumulant: Orders) -> Any:
-    """Return the joint moment of orders (a, b) minus the joint cumulant of the same orders."""
+    """Return the joint moment of orders (a, b) minus the joint cumulant of the same orders.
+
+    `moment` and `cumulant` are functions (a, b) -> moment or cumulant; only lower orders are asked for.
+    """
     da, db = (1, 0) if a else (0, 1)
     return sum(
         math.comb(a - da, i)
