@@ -32,7 +32,11 @@ pointwise = partial(np.vectorize, otypes=[np.float64])
 
 
 def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: Any) -> tuple[FloatArray, FloatArray, Values]:
-    """Return p and sigma as arrays and the law of values; raise a ValueError if one is out of range."""
+    """Return p and sigma as float64 arrays, each in its own shape, and the law of values, all checked.
+
+    `values` is a `Values` or its name. A ValueError is raised for p outside [1e-100, 1], for sigma, the
+    noise's standard deviation, outside [1e-100, 1e3], and for a law without a posterior given a noisy value.
+    """
     law = law_named("values", values)
     require(law, "values", "posterior")
     on = validation.probability("p", p, low=LEAST_P)

@@ -34,7 +34,7 @@ def _ramp_moments(mean: Any, deviation: Any) -> tuple[Any, Any]:
 
 
 def _moments(p: Any) -> tuple[Any, Any]:
-    """Return E x and E x² of a feature that is on with probability p."""
+    """Return E x and E x² of a feature that is on with probability p, and then uniform on [0, 1]."""
     u = sp.Symbol("u")
     return p * sp.integrate(u, (u, 0, 1)), p * sp.integrate(u**2, (u, 0, 1))
 

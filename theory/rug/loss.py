@@ -24,7 +24,7 @@ def _checked_parameters(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> tuple[A
 
 
 def _checked_ratio(ratio: ArrayLike) -> Any:
-    """Return the ratio, in (0, 1], as an array, or raise a ValueError."""
+    """Return the ratio n_hidden/n_features, in (0, 1], as an array, or raise a ValueError."""
     return validation.real("ratio", ratio, 0, 1, brackets="(]")
 
 
