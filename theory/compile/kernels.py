@@ -393,8 +393,9 @@ def compile_pointer(function: Callable[..., Three], shaped: bool = False) -> int
 def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
     """Return the signature and code of Numba's intrinsic that calls the function at an address.
 
-    It passes `re`, `im` and the law's `shape` parameter, and returns the three complex numbers that the
-    function writes to the caller's memory. The arguments here are Numba's context and types.
+    The intrinsic takes the address and the floats re, im and shape, passes the floats on, and returns the
+    three complex numbers that the function writes to the caller's memory. The arguments here are Numba's
+    context and the types of those values.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -118,7 +118,7 @@ def _sampled_weights(draw: FloatArray) -> FloatArray:
     """Return theta, the probability with which step 8 of the proof draws a feature with draw = p (1 - p)/mu.
 
     The proof is on the page "A bound for features that differ". theta is the smaller of 1 - exp(-7 draw/6)
-    and draw; mu > 0 is free.
+    and draw, below 1 also after rounding; mu > 0 is free.
     """
     return np.minimum(np.minimum(draw, -np.expm1(-_RATE * draw)), 1.0 - 1e-9)
 
@@ -127,7 +127,7 @@ def _best_draw(ratio: FloatArray) -> FloatArray:
     """Return the draw = p (1 - p)/mu at which log(theta/ratio)/draw is largest; mu > 0 is the proof's.
 
     `ratio` is rank(M)/n_features. theta is the probability with which the proof draws a feature at this draw,
-    by `_sampled_weights`.
+    the smaller of 1 - exp(-7 draw/6) and draw.
     """
     rare = math.e * ratio
     draw = np.maximum(-np.log1p(-np.minimum(np.sqrt(ratio), 0.9)) / _RATE, _TURN)
