@@ -182,7 +182,10 @@ def probabilities_given(blocks: list[IndependentGroup], k: int, *, pairs: bool) 
 def draw_given(
     blocks: list[IndependentGroup], k: int, size: int, rng: np.random.Generator
 ) -> npt.NDArray[np.bool_]:
-    """Draw which features are on given that exactly k are: `size` rows of shape (n,), block after block."""
+    """Draw which features are on given that exactly k are: `size` rows, with a column for each feature.
+
+    The blocks, groups of features that are independent of each other, are drawn one after the other.
+    """
     blocks = blocks_given(blocks, k)
     suffixes = _suffix_probabilities(blocks, k)
     on = np.zeros((size, sum(block.members.size for block in blocks)), np.bool_)

@@ -25,7 +25,7 @@ def symbols() -> tuple[Any, Any, Any, Any]:
 
 
 def _ramp_moments(mean: Any, deviation: Any) -> tuple[Any, Any]:
-    """Return E y_+ and E y_+² of a normal y with this mean and deviation."""
+    """Return E y_+ and E y_+², SymPy expressions, of a normal y with this mean and standard deviation."""
     y, m, s = sp.Symbol("y"), sp.Symbol("m", real=True), sp.Symbol("s", positive=True)
     density = sp.exp(-((y - m) ** 2) / (2 * s**2)) / (sp.sqrt(2 * sp.pi) * s)
     first, second = (sp.simplify(sp.integrate(y**k * density, (y, 0, sp.oo))) for k in (1, 2))
