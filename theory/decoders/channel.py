@@ -51,9 +51,9 @@ def _tails_of_a_panel() -> FloatArray:
 
 
 def sums_above(weights: FloatArray) -> FloatArray:
-    """Return, for each point of `panels`, the integral from that point to the end of the last panel.
+    """Return, for each point of Gauss-Legendre panels, the integral from it to the end of the last panel.
 
-    `weights` are the integrand's values at the points times the weights of the rule.
+    `weights` are the integrand's values at the points of `panels` times their weights, panel after panel.
     """
     rows = weights.reshape(-1, POINTS.size)
     later = np.append(np.cumsum(rows.sum(axis=1)[::-1])[-2::-1], 0.0)

@@ -236,9 +236,9 @@ def topk_loss(
 def topk_nodes(values: Values, k: float, n: float, sigma: float, p: float) -> tuple[FloatArray, ...]:
     """Return the nodes of a quadrature over the channel's output y = x + sigma Z, for TopK's loss.
 
-    Seven arrays: y, the weights with the feature off and on, E[v | y], Var(v | y), P(off | y), all as in
-    `output_nodes`, and the probability that y is among the k largest of n outputs. x is on with probability
-    p, with a value v of the law `values`.
+    Seven arrays: y; weights off and on, such that E g(x, y) is the sum of off g(0, y) + on E[g(v, y) | y];
+    E[v | y], Var(v | y), P(off | y); and the probability that y is among the k largest of n outputs. x is on
+    with probability p, with a value v of the law `values`.
     """
     if k == n:
         nodes = output_nodes(values, sigma, p)
@@ -253,7 +253,11 @@ def topk_nodes(values: Values, k: float, n: float, sigma: float, p: float) -> tu
 
 
 def topk_lost(nodes: tuple[FloatArray, ...], a: float, b: float) -> float:
-    """Return the loss per feature of TopK, a y + b for the k largest outputs, from nodes of `topk_nodes`."""
+    """Return the loss per feature of TopK, a y + b for the k largest outputs, 0 for the others.
+
+    `nodes` are seven arrays over outputs y, from `topk_nodes`: y, its weights with the feature off and on,
+    mean and variance of the feature's value v given y, P(off | y), and P(y is among the k largest).
+    """
     y, off, on, mean, variance, _, power_kept = nodes
     out = a * y + b
     return float(

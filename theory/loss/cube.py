@@ -49,8 +49,8 @@ def _write_crossing_point(
 ) -> None:
     """Write a point of the face with z = b + g.u = 0 to `t`, and 1 - t without cancellation to `rest`.
 
-    Walk along edges from the corner of the face where z is least, `low`. `digit` says which u_j are 0, 1 or
-    free (2) on the face.
+    Walk along edges from the corner of the face where z takes its least value, `low`. `digit` says which u_j
+    are 0, 1 or free (2) on the face.
     """
     z = low
     for j in range(g.size):

@@ -19,7 +19,11 @@ _NORMAL = "The interference is normal with standard deviation sigma, in units of
 
 
 def symbols() -> tuple[Any, Any, Any, Any]:
-    """Return the SymPy symbols a > 0, b, sigma > 0, p > 0 of all derivations here."""
+    """Return the SymPy symbols a > 0, b, sigma > 0 and p > 0 of all derivations here.
+
+    They are scale and bias of an output, the interference's standard deviation in units of the scale, and
+    the probability that a feature is on.
+    """
     a, sigma, p = sp.symbols("a sigma p", positive=True)
     return a, sp.Symbol("b", real=True), sigma, p
 

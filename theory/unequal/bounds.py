@@ -145,8 +145,9 @@ def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> F
     The chord is the line from loss 0 at z = theta that touches the least loss of an output as a function of
     its share z of the dimensions. It is in units of D, the loss of a dead output, and u is log(theta/z) where
     it touches. `ratio` is the mean of z over the outputs; their mean loss is at least the chord there.
-    `strength` is beta times draw = p (1 - p)/mu: an output loses D x/(1 + x), x = beta log(theta/z), and
-    theta, the probability with which the proof draws its feature, is a function of the draw.
+    `strength` is beta times draw = p (1 - p)/mu, and beta that at which the chord touches at u: an output
+    loses D x/(1 + x), x = beta log(theta/z). theta, the probability with which the proof draws its feature,
+    is the smaller of 1 - exp(-7 draw/6) and draw.
     """
     mixed = (1.0 - (1.0 + u) * np.exp(-u)) / np.expm1(-u) ** 2
     theta = _sampled_weights(strength * u * u / (np.expm1(u) - u))
