@@ -455,11 +455,12 @@ def terms(law: Law) -> float:
 
 
 def count_nodes(problem: LossProblem) -> float:
-    """Return an estimate of the places at which `solve` evaluates means, for values on [-1, 1].
+    """Return an estimate of how many pre-activations `solve` visits for an output, values on [-1, 1].
 
-    It is the mean over a problem's outputs. Features are folded one by one, the largest weights first, and
-    each turns a place into three, unless the smaller weights that follow cannot reach the kink from there.
-    The share of places from which they can is that of a normal pre-activation.
+    It is the mean over a problem's outputs. The mean over one feature after the other is taken, the largest
+    weights first. Each turns a pre-activation into three (feature off, value 1, value -1), unless the smaller
+    weights that follow cannot reach the kink from there. The share from which they can is that of a normal
+    pre-activation.
     """
     sizes = -np.sort(-np.abs(problem.weights), axis=1)
     ahead = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]
@@ -481,7 +482,7 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return the `Outputs` of a problem, by folding the means of its features one by one.
+    """Return the `Outputs` of a problem, by taking the mean over one feature after the other in closed form.
 
     Derivatives are set if `gradient`; `accuracy` makes no difference.
     """
