@@ -119,8 +119,9 @@ def _descent(
 ) -> DescentResult:
     """Return the end of L-BFGS-B on `aim` from x, of at most `steps` steps.
 
-    It is CONVERGED if the gradient's norm plus its error is at most `tol`. An l1 penalty is a kink of the
-    variables. `metric` is a matrix T, and steps are taken in y with x = T y; by default it scales biases.
+    It is CONVERGED if the gradient's norm plus its error is at most `tol`. An l1 penalty of `aim` is taken
+    with its kink at 0. `metric` is a matrix T, and steps are taken in y with x = T y, without bounds; by
+    default biases take smaller steps than weights.
     """
     count = x.size - aim.biases
     l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
@@ -462,9 +463,10 @@ def _lower_bound(n: int, m: int, features: Features) -> float:
 
 
 def _grouped_count(count: int) -> int:
-    """Return how many starts with exclusive groups as simplices go with `count` random starts.
+    """Return the number of starts for laws with exclusive groups, beside `count` random ones.
 
-    They are half as many, 3 at least, 0 for 0.
+    In these starts the encodings of features that are never on together are corners of a simplex. They are
+    half as many as the random ones, 3 at least, 0 for 0.
     """
     return max(count // 2, 3) if count else 0
 
