@@ -487,7 +487,7 @@ def sort_by_size(row: FloatArray, chances: FloatArray) -> tuple[IntArray, FloatA
 
 @inner
 def count_large(m: FloatArray) -> tuple[int, float]:
-    """Return (number of entries of m that are not small beside the first, sum of the sizes of all)."""
+    """Return (number of entries of m at least `SMALL` times the first in size, sum of the sizes of all)."""
     total_weight, large = 0.0, 0
     for m_j in m:
         total_weight += abs(m_j)

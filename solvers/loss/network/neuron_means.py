@@ -406,7 +406,11 @@ class HiddenNeuron:
         self._s, self._phi = other._s, other._phi
 
     def phase_factors(self, turn: float, count: int) -> ComplexArray:
-        """Return e^{i turn s w}, (inputs, 1 + count), at the neuron's frequencies s."""
+        """Return e^{i turn s w} for each input, of weight w, and frequency s, (inputs, 1 + count).
+
+        `turn` is the factor, 1/2 or 1, that the formula for E e^{iyv} of the law's values has in its sines,
+        so it is the same in all calls: the result is stored.
+        """
         if self._phase_factors.shape[1] < count + 1:
             s, _ = self.frequencies(count)
             factors: ComplexArray = np.exp(1j * turn * np.outer(self.w[self.inputs], s))

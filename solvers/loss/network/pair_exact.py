@@ -33,8 +33,9 @@ def _clip_to_on(
     """Return (low, high, first, last, slope): the part of [low, high] where a neuron is on, and its slope.
 
     The neuron is given as `line`: its sum without the value v, the weight of v, and the threshold. `first`
-    and `last` are the numbers of the neurons whose thresholds are at the ends of the interval, before and
-    after; `unit` is this one's number. The slope is 0.5 at the kink of a ReLU, else 1 or 0.
+    and `last` are the numbers, 1 or 2, of the neurons whose thresholds make the low and the high end, 0 if
+    none does; where this neuron's does, they become `unit`, its number. The slope is 0.5 if the sum is at the
+    kink of a ReLU for all v, else 1, or 0 where it is off for all v.
     """
     y, w, t = line
     if w == 0.0:

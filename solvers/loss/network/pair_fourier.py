@@ -65,7 +65,11 @@ class _NeuronPair(NamedTuple):
     """As in `PairSide`, of inputs of both neurons."""
 
     def characteristic_function(self, count: int) -> CharacteristicFunction:
-        """Return E e^{iyv} of the features' values v, as far as `count` frequencies of both neurons reach."""
+        """Return E e^{iyv} of a feature's value v, up to the largest y of the double sum.
+
+        That is the sum over both neurons of the last of `count` frequencies times the feature's weight, at
+        its largest over the features that are inputs of both.
+        """
         far = sum(
             float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.common_inputs])
             for side in self.sides

@@ -165,10 +165,11 @@ def _transform_row(
     cosines: FloatArray,
     sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
-    """Write E e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
+    """Write E e^{iyz} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
 
-    `phase` is e^{i turn x1 u}, `cosines` and `sines` those of turn x2 v: the formula for `waves`, the
-    characteristic function, needs them at turn = 1/2 or 1 times y.
+    z is a feature's value, u and v are its weights in two neurons, x1 a frequency of the first, x2 those of
+    the second. `phase` is e^{i turn x1 u}, `cosines` and `sines` are those of turn x2 v: the formula for
+    `waves`, the characteristic function of z, needs them, turn being `waves.turn`, 1/2 or 1.
     """
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
@@ -197,10 +198,11 @@ def _transform_slope_row(
     cosines: FloatArray,
     sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
-    """Write E v e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
+    """Write E z e^{iyz} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
 
-    `phase` is e^{i turn x1 u}, `cosines` and `sines` those of turn x2 v: the formula for `waves`, the
-    characteristic function, needs them at turn = 1/2 or 1 times y.
+    z is a feature's value, u and v are its weights in two neurons, x1 a frequency of the first, x2 those of
+    the second. `phase` is e^{i turn x1 u}, `cosines` and `sines` are those of turn x2 v: the formula for
+    `waves`, the characteristic function of z, needs them, turn being `waves.turn`, 1/2 or 1.
     """
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
