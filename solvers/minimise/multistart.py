@@ -446,7 +446,8 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
 def _lower_bound(n: int, m: int, features: Features) -> float:
     """Return a lower bound of the loss per feature of any ReLU(M x + b), rank(M) <= m, for n `features`.
 
-    It is that of `lower_bound`, without checks of the arguments; 0 where no bound is proved.
+    It is the largest of the bounds by decoder and by ReLU, for features that are alike, and that for unequal
+    uniform features. Arguments are not checked; 0 where no bound is proved.
     """
     if m >= n:
         return 0.0
@@ -716,7 +717,8 @@ class _Search:
 
         `cheap` is the loss on samples or by few frequencies. Ends are sorted by the values of the more exact
         loss `judge`; [] if no descent was made in time. `count` random starts are in `begin`. If `needed`,
-        the first start descends in any case. On samples, `move_on_samples` takes the local search's place.
+        the first start descends in any case. If `cheap` is the loss on samples, the local search gives way to
+        descents from perturbed copies of the best ends, chosen by `judge`.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
