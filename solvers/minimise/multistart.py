@@ -591,8 +591,8 @@ class _Search:
     ) -> list[DescentResult]:
         """Return the ends of descents on `aim` from the starts of `begin` that its deadline allows.
 
-        `limits` are the most steps and the norm of the gradient at which a descent ends. Values are those of
-        `judge`.
+        Ends are in the order of `begin`; starts descend in batches, and dead outputs are reset. `limits` are
+        the most steps and the norm of the gradient at which a descent ends. Values are those of `judge`.
         """
         ends = []
         for first in range(0, len(begin), _SCREENING.batch):

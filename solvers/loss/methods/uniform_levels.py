@@ -406,8 +406,10 @@ def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, ome
 def start_block(acc: FloatArray, c: float, h: float, block: int) -> None:
     """Fill `acc` for a block of frequencies s = c + i h k: with 1/s, and 0 for the transforms D and S.
 
-    `acc` is the scratch array of a sweep through the features, in parts of `BLOCK` entries: Re and Im of 1/s,
-    of D and of S, then rounding errors of D and S. k goes from `block` times BLOCK on.
+    They are those of the interference of the features so far, here none: D over patterns with two or more on,
+    one of them large, S with just one on, a large one. `acc` is the scratch array of a sweep through the
+    features, in parts of `BLOCK` entries: Re and Im of 1/s, of D and of S, then rounding errors of D and S. k
+    goes from `block` times BLOCK on.
     """
     acc[2 * BLOCK :] = 0.0
     for f in range(BLOCK):

@@ -102,7 +102,7 @@ def _dot(c: Four, v: Four) -> float:
 
 @inner
 def _uniform_term_adjoint(c: Four, x: float) -> Four:
-    """Return c' such that c' . y is c . (raw moments of y + x u), for raw moments 0 to 3 of y.
+    """Return c' such that c' . v is c . (raw moments 0 to 3 of y + x u), v being those of y.
 
     u is uniform on [0, 1] and independent of y, as for `add_uniform_term`.
     """

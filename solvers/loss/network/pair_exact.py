@@ -203,11 +203,11 @@ def _add_joint_kinks(
     breakpoints: FloatArray,
     count: int,
 ) -> int:
-    """Add to `breakpoints` the values at which both neurons are at their thresholds; return the new count.
+    """Add to `breakpoints` where value number `level` can put both neurons at thresholds; return the count.
 
-    The value is number `level`, and those below are at corners then, but for one, which may be anything
-    between its `ends`: `corners` has of each value where the density ends or jumps, `counts`[:, 0] the
-    numbers of these. w (2, k) are the weights of both neurons, `y1` and `y2` their sums, less their
+    That is with all values below it but one at corners, where the density ends or jumps, and that one
+    anywhere between its `ends` (k, 2). `corners` has the corners of each value, `counts`[:, 0] their
+    numbers. w (2, k) are the weights of both neurons, `y1` and `y2` their sums, less their
     thresholds, of the values above. `breakpoints` has `count` entries so far.
     """
     low, high = ends[level, 0], ends[level, 1]
