@@ -292,9 +292,11 @@ def _replace_less_accurate(outputs: Outputs | None, part: Outputs, which: BoolAr
 def _is_conditioning_quicker(
     problem: LossProblem, accuracy: Accuracy, gradient: bool, first: ModuleType
 ) -> bool:
-    """Return whether `_condition_on_groups` would take less than half the time of the method `first`.
+    """Return whether to sum over the states of groups takes less than half the time of the method `first`.
 
-    `problem`, `accuracy` and `gradient` are what both would get.
+    A group is a set of dependent features, its state says which of them are on. Given the states of all
+    groups features are independent, and the quickest method for that is called once for each joint state. The
+    times are estimates for this `problem` and `accuracy`, with derivatives if `gradient`.
     """
     law = problem.law
     features = law.features

@@ -218,7 +218,7 @@ class Objective:
         return by
 
     def slope_error(self, x: FloatArray) -> float:
-        """Return the error of the norm of `slope` at x, from error estimates of the loss's derivatives."""
+        """Return the error of the gradient's norm at x, from error estimates of the loss's derivatives."""
         W_out, W_in, b = self.split(x)
         errors = self.loss.slope_errors(np.ascontiguousarray(W_out @ W_in), b, self.accuracy)
         reach = np.sqrt(self.n) * (np.linalg.norm(W_out, 2) + np.linalg.norm(W_in, 2)) + 1.0
