@@ -181,7 +181,10 @@ class Model:
         return self._layer(h, self.W_out, self.b, self.output)
 
     def _layer(self, x: FloatArray, W: FloatArray, b: FloatArray, activation: str) -> FloatArray:
-        """Return activation(x W' + b), the activations of a layer: "identity", "relu" or "jumprelu"."""
+        """Return activation(x W' + b), activations of a layer of units: "identity", "relu" or "jumprelu".
+
+        x has an input a row. The thresholds of "jumprelu" are the model's.
+        """
         z = np.asarray(x @ W.T + b)
         if activation == "jumprelu":
             size = np.abs(x) @ np.abs(W.T) + np.abs(b) + self.thresholds

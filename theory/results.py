@@ -110,7 +110,10 @@ def _brief_text(value: Any) -> str:
 
 
 def _message(self: Any) -> str:
-    """Return what the status means, as a sentence; of an array of statuses, one sentence for each kind."""
+    """Return the sentence that is the value of a result's `status`, a member of an `Enum`.
+
+    Of an array of statuses the distinct sentences are joined.
+    """
     status = self.status
     if isinstance(status, enum.Enum):
         return str(status.value)
@@ -151,7 +154,10 @@ def result(cls: type[C]) -> type[C]:
 
 
 def _own_arrays(self: Any) -> None:
-    """Replace the arrays among a result's fields by read-only copies, unless it owns them."""
+    """Replace the fields of a result by read-only copies (lists by tuples), except plain values.
+
+    An array that is read-only, and no view of another one, stays, as do None, numbers and text.
+    """
     for name, value in vars(self).items():
         is_owned = type(value) is np.ndarray and value.base is None and not value.flags.writeable
         if not (is_owned or value is None or type(value) in (float, int, str)):

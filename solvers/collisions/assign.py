@@ -61,7 +61,8 @@ def assign(W: npt.ArrayLike) -> Assignment:
 def _assign(w: npt.NDArray[np.float64], order: npt.NDArray[np.int64], neuron: npt.NDArray[np.int64]) -> int:
     """Write the neuron of each feature to `neuron`, -1 for none; return how many neurons have two features.
 
-    `order` has the flat indices of w by falling size.
+    w are encodings, (n_features, n_hidden), and `order` its flat indices by falling |w|. In this order a
+    feature without a neuron takes that of its nonzero weight, unless a feature of the same sign has it.
     """
     m = w.shape[1]
     taken = np.zeros((m, 2), dtype=np.bool_)

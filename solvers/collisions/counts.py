@@ -99,8 +99,8 @@ def agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
 def printed_loss(E: FloatArray, D: FloatArray, lam: FloatArray, *, both: bool) -> FloatArray:
     """Return the loss that Lecomte et al. (2024) print, of encodings E and decodings D.
 
-    It is |ReLU(E D') - 1|^2 plus lam times the l1 norm of E, or, if `both`, of E and D: one number for each
-    run, of arrays (runs, n_features, n_hidden) and lam (runs,).
+    It is the sum of squares of ReLU(E D') - 1, with the identity 1, plus lam times the l1 norm of E, or, if
+    `both`, of E and D: one number for each run, of arrays (runs, n_features, n_hidden) and lam (runs,).
     """
     with np.errstate(over="ignore", invalid="ignore"):
         y = np.maximum(E @ D.swapaxes(-1, -2), 0)

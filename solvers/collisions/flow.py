@@ -145,11 +145,12 @@ def _integrate(
 ) -> dict[str, Any]:
     """Integrate X in place through the times t, and return a dict of the fields of `Flow` but t, W and W_out.
 
-    Encodings are the first n rows of X, decodings the last n; total(E, D) is the function that the flow
-    descends, `most` the limit of steps, and weights above `threshold` count for `polysemantic`. `lam` has the
-    l1 strength of each row, `force` writes the smooth force on X, and `tol` is the error allowed in a step.
-    `listed` are the keyword arguments of `flow.inclusion.advance`: the force on a list of the weights that
-    can move, and whether it may wake weights at rest.
+    They are norms, nonzeros, responses E_i.D_i, polysemantic neurons and `total` at each time, and how the
+    integration ended. Encodings E are the first n rows of X, decodings D the last n (the same if X is (n,
+    m)); total(E, D) is the function that the flow descends, `most` the limit of steps, and weights above
+    `threshold` count for `polysemantic`. `lam` has the l1 strength of each row, `tol` is the error allowed in
+    a step. `force` writes the smooth force on X, as `flow.inclusion.advance` calls it; `listed` are further
+    arguments of that: the force on a list of the weights that can move, and whether those at rest may too.
     """
     E, D = X[:n], X[-n:]
     rows = {name: np.full((t.size, n), np.nan) for name in ("l1_norm", "l2_norm", "out_norm", "response")}

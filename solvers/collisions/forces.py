@@ -45,9 +45,10 @@ def free_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, ou
 
 @kernel
 def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write the smooth force without interference on some of the weights, w, to `out`.
+    """Write the smooth force without interference on a list of weights, (1 - |W_i|^2) w, to `out`.
 
-    They are of the encodings `rows`; G gets the squared lengths on its diagonal, `first` is not used.
+    Weight w[e] is of the encoding i = rows[e], and weights not listed are 0; G, (n, n), gets the squared
+    lengths |W_i|^2 on its diagonal, `first` is not used.
     """
     for i in range(G.shape[0]):
         G[i, i] = 0.0
@@ -59,9 +60,10 @@ def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, o
 
 @kernel
 def tied_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write the smooth force, with interference, on some of the weights, w, to `out`; G gets the overlaps.
+    """Write (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j, the smooth force, on a list of weights w to `out`.
 
-    They are of the encodings `rows`; those of neuron k are in first[k]:first[k + 1].
+    Weight w[e] is of the encoding rows[e], those of neuron k are w[first[k]:first[k + 1]], and weights not
+    listed are 0. G, (n, n), is scratch for lengths and overlaps of the encodings.
     """
     free_listed(w, first, rows, G, out)
     for k in range(first.size - 1):

@@ -42,7 +42,11 @@ def _split_signs(U: FloatArray) -> FloatArray:
 
 
 def _best_readout(T: FloatArray, R: FloatArray) -> FloatArray:
-    """Return the readout V of least |T - V R|, without inverting small eigenvalues of R R'."""
+    """Return the readout V, (outputs, neurons), of least |T - V R|, a Frobenius norm.
+
+    Columns of T and R are targets and neurons at one input. Eigenvalues of R R' below 1e-12 of the largest
+    are not inverted.
+    """
     values, vectors = np.linalg.eigh(R @ R.T)
     is_large = values > _CUT * values[-1]
     return np.asarray((T @ R.T @ vectors[:, is_large] / values[is_large]) @ vectors[:, is_large].T)

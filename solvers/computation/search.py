@@ -294,9 +294,11 @@ def _unit_neurons(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
 
 
 def _descend(aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_], steps: int) -> _End:
-    """Return loss, U, b and largest derivative at the end of a descent from the hidden layer (U, b).
+    """Return loss, U, b and largest derivative at the end of a descent from the hidden layer ReLU(U x + b).
 
-    It has `steps` steps at most, for the loss of `aim`; biases not `free` are fixed.
+    It goes down the loss of `aim` at the best readout, in `steps` steps at most; `free`, (n_hidden,), marks
+    the biases that move. At the end each neuron (U_k, b_k) is scaled to length 1; the derivative is by these,
+    over the mean of importance times variance of the targets.
     """
     n, F = U.shape
 

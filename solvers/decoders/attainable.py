@@ -43,9 +43,10 @@ class Attainable:
 
 
 def _checked_law(law: Any) -> tuple[float, Values, float, float, int | None]:
-    """Return p, values, scale, mean importance and the number of features, None if the law is a number.
+    """Return p, values, scale, mean importance and the number of features, None unless the law is `Features`.
 
-    ValueError unless the features are independent, with one p and one scale.
+    Else it is p, or a `SparseUniform`, and scale and importance are 1. ValueError unless the features are
+    independent, with one p and one scale.
     """
     if not isinstance(law, Features):
         p = law.p if isinstance(law, SparseUniform) else law

@@ -142,7 +142,7 @@ def _gaussian_channel(A: Any, h: FloatArray, x: FloatArray) -> Channel:
 def _orthogonal_channel(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> Channel:
     """Yield (sigma, y) of orthogonal message passing; be sent (estimate of x, its mean variance) for each.
 
-    Features x are read out as h = M x, M a projector over `ratio`, n_hidden/n_features; y is x plus
+    Features x are read out as h = M x, M a projector divided by `ratio`, n_hidden/n_features; y is x plus
     interference, nearly normal with the standard deviation sigma. s is the first estimate of x.
     """
     while True:

@@ -220,7 +220,8 @@ def _step_error(
 def _count_movable(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray) -> int:
     """Return the number of weights w that are not zero, or might soon leave zero, by the forces f on them.
 
-    Weight e is in row rows[e] of the matrix, and lam has the l1 strength of each row.
+    These have a force |f[e]| above 0.75 of the l1 strength. Weight e is in row rows[e] of the matrix, and lam
+    has the l1 strength of each row.
     """
     count = 0
     for e in range(w.size):
@@ -235,12 +236,13 @@ def _integrate_until(
 ) -> tuple[float, float, float, int, int, int]:  # fmt: skip
     """Integrate w in place to `t_end`, for `most` steps, or until at most `movable_limit` weights can move.
 
-    Return (t, h, curve, accepted steps, rejected steps, index of the status in `ENDS`) at the end: h is the
-    length of the next step, `curve` the last error over its step's cube. force(w, first, rows, work, out)
-    writes the smooth force on the weights w to `out`. Weight e is in row rows[e] of the matrix; of a list of
-    weights, those of column k are w[first[k]:first[k + 1]]. `lam` has the l1 strength of each row, `work`,
-    (n, n), is scratch. `tol` and `longest` limit a step's error and length. If steps of length `longest` lead
-    back to earlier weights, they would do so for ever: then the rest of the time is skipped.
+    The latter is not looked at if the limit is negative. Return (t, h, curve, accepted steps, rejected steps,
+    index of the status in `ENDS`) at the end: h is the length of the next step, `curve` the last error over
+    its step's cube. force(w, first, rows, work, out) writes the smooth force on the weights w to `out`.
+    Weight e is in row rows[e] of the matrix; of a list of weights, those of column k are w[first[k]:first[k +
+    1]]. `lam` has the l1 strength of each row, `work`, (n, n), is scratch. `tol` and `longest` limit a step's
+    error and length. If steps of length `longest` lead back to earlier weights, they would do so for ever:
+    then the rest of the time is skipped.
     """
     f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
     f0, f1, f2, f3 = f[0], f[1], f[2], f[3]
@@ -320,7 +322,7 @@ def _advance_listed(
     listed: Force,
     wakes: bool,
 ) -> None:
-    """Integrate the weights that can move, in place, to the time `t_end`, or until many of them can.
+    """Integrate the weights that can move, in place, to the time `t_end`, or until over 20 % of them can.
 
     `at` is the state of the integration, `lam` the l1 strength of each row of W; `force` writes the smooth
     force on all of W, `listed` that on the weights that can move, with `work`, (n, n), as scratch. Unless

@@ -38,9 +38,10 @@ class LinearFlow:
 
 @kernel
 def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
-    """Write the velocity of tied weights y, flat, to `out`; `parameters` are two shares and the eigenvalues.
+    """Write the velocity e S (1 - W W') W + d (1 - W W') S W of tied weights y, flat, to `out`.
 
-    The shares are those of the encoder's and the decoder's flow; the time t is not used.
+    y is W, (n_features, n_hidden), in the eigenbasis of the covariance, S the diagonal matrix of its
+    eigenvalues; `parameters` are e, d and these. The time t is not used.
     """
     encoder, decoder, lam = parameters[0], parameters[1], parameters[2:]
     X = y.reshape((lam.size, y.size // lam.size))
@@ -57,7 +58,11 @@ def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatAr
 
 @kernel
 def _pair_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
-    """Write the velocity of y, A above B', flat, to `out`; `parameters` are the eigenvalues, t is unused."""
+    """Write the velocities (1 - A B) S B' of A, S (1 - B'A') A of B' to `out`; y is A above B', flat.
+
+    A is the decoder, B the encoder, in the eigenbasis of the covariance; `parameters` are its eigenvalues,
+    the diagonal of S; t is unused.
+    """
     n = parameters.size
     X = y.reshape((2 * n, y.size // (2 * n)))
     A, C, scaled = X[:n], X[n:], np.empty((n, X.shape[1]))
@@ -154,9 +159,10 @@ def initial_weights(name: str, W: npt.ArrayLike) -> FloatArray:
 
 
 def losses(A: FloatArray, C: FloatArray, lam: FloatArray) -> FloatArray:
-    """Return the loss per feature at each time, of decoders A and transposed encoders C in the eigenbasis.
+    """Return E|x - A C'x|^2/n_features at each time, of decoders A and transposed encoders C.
 
-    Both have shape (n_times, n_features, n_hidden); `lam` has the eigenvalues of the covariance.
+    They are in the eigenbasis. Both have shape (n_times, n_features, n_hidden); `lam` has the eigenvalues of
+    the covariance.
     """
     cross = np.einsum("tik,tik,i->t", A, C, lam)
     square = np.array([np.vdot(a.T @ a, c.T @ (lam[:, None] * c)) for a, c in zip(A, C, strict=True)])

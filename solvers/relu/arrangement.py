@@ -44,7 +44,10 @@ class Geometry:
 
 @cache
 def _catalogue() -> tuple[tuple[str, int, FloatArray], ...]:
-    """Return (name, rank, sorted inner products) of all arrangements that have a name."""
+    """Return (name, dimension, sorted inner products) of all arrangements of unit vectors that have a name.
+
+    Names are such as "pentagon" or "antipodal pair"; inner products are those of different vectors.
+    """
     named = [("single", np.eye(1)), ("antipodal pair", simplex(1))]
     named += [(name, polytope(name)) for name in POLYTOPES]
     named += [(f"simplex of {m + 1}", simplex(m)) for m in range(5, 33)]
@@ -91,7 +94,10 @@ def _orthogonal_parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[t
 
 
 def _checked_rows(W: npt.ArrayLike, tol: float) -> tuple[FloatArray, float]:
-    """Return (W as an array, tol); ValueError if W is not finite or is 0, or `tol` is out of range."""
+    """Return (W as a matrix, tol); ValueError if W is empty or not finite, or `tol` is not in (0, 0.5].
+
+    Also if W has too many rows for their inner products to fit in memory.
+    """
     W = validation.matrix("W", W)
     validation.check_fits("W", f"shape {W.shape}", 8.0 * len(W) ** 2)
     return W, validation.number("tol", tol, 0, 0.5, brackets="(]")

@@ -26,7 +26,11 @@ _BLOCK = 4096
 
 @inner
 def _butterflies(y: FloatArray, start: int, stop: int, half: int) -> None:
-    """Transform y[start:stop] in place by butterflies of spans `half`, 2 `half`, ..., two in one pass."""
+    """Transform y[start:stop] in place by the stages (a, b) -> (a + b, a - b) of a Walsh-Hadamard transform.
+
+    They are the stages in which a and b are `half`, 2 `half`, 4 `half`, ... apart, up to half of the length,
+    a power of two; two are done in one pass.
+    """
     while 4 * half <= stop - start:
         check_interrupt(half > _BLOCK)
         for first in range(start, stop, 4 * half):

@@ -222,8 +222,9 @@ def _standard_deviation(square: FloatArray, mean: FloatArray) -> FloatArray:
 def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
     """Return (largest, tails): the `top` largest of m absolute normals at each point of a quadrature rule.
 
-    `largest`, (points, top), descends along a row; `tails`, (points,), is the probability that an absolute
-    normal is larger than the last of a row.
+    Means over the points, all of one weight, stand for means over draws. `largest`, (points, top), descends
+    along a row; `tails`, (points,), is the probability that an absolute normal is larger than the last of a
+    row.
     """
     primes = [n for n in range(2, 8 * top + 8) if all(n % d for d in range(2, int(n**0.5) + 1))]
     # Multiples of square roots of primes fill the cube evenly (Richtmyer's rule): equal weights, error

@@ -235,8 +235,9 @@ def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
 def _interpolate_step(table: FloatArray, k: int, x: float) -> tuple[float, float]:
     """Return (A at the place x in [0, 1] of step k, time since the step began).
 
-    A row of `table` is a step of the threshold c: where and when it starts, its width and rate, and a
-    polynomial that gives time and A within it (`integrate_threshold`). Weights left are A (v - c).
+    Weights left are A (v - c), with the threshold c. Row k of `table`, of `integrate_threshold`, has the
+    step's width / lam and the coefficients of P; the time is x P(x) width / lam, and A the derivative of
+    x P(x).
     """
     stretch = 0.0
     time = 0.0
@@ -252,9 +253,10 @@ def _try_step(
 ) -> float:
     """Try step k: write 1/A at its five nodes to `values`; return an estimate of its error.
 
-    Width, width / `lam` and the polynomial of A go to row k of `table` (`integrate_threshold`). The step of
-    the threshold c has this `width`, g is 1/A at its start, q the sum of (v - c)^2 at its nodes, `lam` the l1
-    force; the weights left are A (v - c). The error is inf if the equations were not solved.
+    The width, width / `lam` and the coefficients of P, whose x P(x) has the derivative A at the place x in
+    [0, 1] of the step, go to row k of `table`; the row before serves as guess. The step of the threshold c
+    has this `width`, g is 1/A at its start, q the sum of (v - c)^2 at its nodes, `lam` the l1 force; the
+    weights left are A (v - c). The error is inf if the equations were not solved.
     """
     ratio = width / table[k - 1, _WIDTH] if k > 0 else np.inf
     for p in range(_STAGES):  # guess: the last step's polynomial, continued
@@ -337,8 +339,8 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
 def _time_at(table: FloatArray, k: int, c: float) -> float:
     """Return the time at which the threshold passes c, which lies in step k.
 
-    A row of `table` is a step of the threshold: where and when it starts, its width and rate, and a
-    polynomial that gives the time within it (`integrate_threshold`).
+    Row k of `table`, of `integrate_threshold`, is this step: among others c and time at its start, its width,
+    and a polynomial that gives the time within it.
     """
     width = table[k, _WIDTH]
     return float(
@@ -349,9 +351,9 @@ def _time_at(table: FloatArray, k: int, c: float) -> float:
 def drop_times(w0: FloatArray, table: FloatArray, fill_value: float) -> FloatArray:
     """Return the time at which each weight of w0 reaches 0; `fill_value` above all steps of `table`.
 
-    w0 are weights of either sign; a weight reaches 0 when the threshold passes its size. A row of `table` is
-    a step of the threshold: where and when it starts, its width and rate, and a polynomial that gives the
-    time within it (`integrate_threshold`).
+    w0 are weights of either sign; a weight reaches 0 when the threshold c passes its size, and those larger
+    than c at the end of the last step get `fill_value`. A row of `table`, of `integrate_threshold`, is a
+    step: among others c and time at its start, its width, and a polynomial that gives the time within it.
     """
     starts = table[:, START].copy()
     last = starts.size - 1
@@ -369,9 +371,10 @@ def _fill_drop_times(
 ) -> None:
     """Write the time at which each weight of w0 below the last step's end reaches 0 to `times`.
 
-    A row of `table` is a step of the threshold: where and when it starts, its width and rate, and a
-    polynomial that gives the time within it (`integrate_threshold`). `starts` has where each step begins;
-    bins[int(c scale)] and the next entry bound the indices of the step that a threshold c lies in.
+    A weight reaches 0 when the threshold c passes its size. A row of `table`, of `integrate_threshold`, is a
+    step: among others c and time at its start, its width, and a polynomial that gives the time within it.
+    `starts` has c at the start of each step; bins[int(c scale)] and the next entry bound the index of the
+    step in which c lies.
     """
     top = starts[starts.size - 1]
     for i in range(w0.size):
@@ -391,8 +394,8 @@ def _fill_drop_times(
 def _place_at_time(table: FloatArray, k: int, t: float) -> float:
     """Return which share x in [0, 1] of step k the threshold has passed at the time t, by Newton's method.
 
-    t is the time since the integration began, within step k. `table` has a step of the threshold in each row:
-    where and when it starts, its width and rate, and a polynomial (`integrate_threshold`).
+    t is the time since the integration began, within step k. Row k of `table`, of `integrate_threshold`, is
+    this step: among others its time at the start, and a polynomial in x that gives the time since then.
     """
     elapsed = t - table[k, TIME]
     low, high = 0.0, 1.0
@@ -416,9 +419,9 @@ def _place_at_time(table: FloatArray, k: int, t: float) -> float:
 def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return, at each time t in the table, index of the first weight left, its distance to the threshold, A.
 
-    v are the ascending initial weights; those left are A (v - c), c the threshold. A row of `table` is a
-    step of the threshold: where and when it starts, its width and rate, and a polynomial that gives time and
-    A within it (`integrate_threshold`).
+    v are the ascending initial weights; those left are A (v - c), c the threshold. A row of `table`, of
+    `integrate_threshold`, is a step of c: among others c and time at its start, its width, and a polynomial
+    that gives time and A within it. t ascends, and lies before the last step's end.
     """
     firsts = np.empty(t.size, np.int64)
     gaps = np.empty(t.size)

@@ -121,9 +121,10 @@ class _Problem:
         self.steps = 0
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return angles, g, coefficients and biases from the variables x of a descent.
+        """Return angles, g (q,), t (k, q) and biases (k,) from the variables x of a descent.
 
-        g are the roots of the capacity matrix's eigenvalues, the angles those of its eigenvectors.
+        The capacity matrix is V diag(g²) V', with V the product of rotations by the angles. Row i of t has
+        output i's coefficients in the eigenbasis V, before they are multiplied by g.
         """
         angles, g, t, b = np.split(x, np.cumsum([len(self.planes), self.q, self.q * self.k]))
         return angles, g, t.reshape(self.k, self.q), b
@@ -151,7 +152,7 @@ class _Problem:
         return product(turns), by
 
     def angles(self, axis: FloatArray) -> FloatArray:
-        """Return the angles of a rotation whose first column is the unit vector `axis`."""
+        """Return the angles, one for each plane, of a rotation with first column `axis`, a unit vector."""
         angles, left = np.zeros(len(self.planes)), axis.copy()
         for a, (i, j) in enumerate(self.planes[: self.q - 1]):  # those of axis 0 come first
             angles[a] = np.arctan2(left[j], left[i])
@@ -204,7 +205,11 @@ class _Problem:
         return np.concatenate([angles, g, t.ravel(), np.where(g.any(), shift, self.mean)])
 
     def starts(self, count: int, rng: np.random.Generator) -> list[FloatArray]:
-        """Return variables x to start descents from: fixed codes, and `count` random ones."""
+        """Return variables x to start descents from: fixed codes, and `count` random ones.
+
+        The fixed ones keep all features in part (capacity 0.49), exactly, or not at all, or give one
+        direction to two of them.
+        """
         k, q = self.k, self.q
         zero, turn = np.zeros(len(self.planes)), np.full(len(self.planes), np.pi / 4)
         identity = np.eye(k)

@@ -108,7 +108,8 @@ class Curve:
 def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, end_loss: float) -> Any:
     """Return minus the derivative of the loss f with respect to the capacity c, at all points but both ends.
 
-    c is a function of `angle`; `end_loss` is the loss at c = 1.
+    Points are at c = c[0]^((1 + cos angle)/2), with even steps of `angle` from 0 to pi; f has the losses at
+    them, and `end_loss` is that at c = 1.
     """
     by_angle = c[1:-1] * np.log(c[0]) * -0.5 * np.sin(angle[1:-1])
     vanishes = float(

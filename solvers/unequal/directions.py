@@ -87,10 +87,11 @@ def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatAr
 def _best_outputs(
     p: FloatArray, sigma: FloatArray, nodes: FloatArray, weights: FloatArray, scale: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return best scale (or `scale`), best bias and loss of outputs on noise of a mixture of normal laws.
+    """Return best scale a (or `scale`), best bias b and loss of each output ReLU(a (x + noise) + b).
 
-    The noise's deviation is sigma sqrt(node), of these `nodes`, with probability `weights`; p and sigma are
-    those of each output.
+    x is on with probability p, and then uniform on [0, 1]. The noise is a mixture of normal laws: its
+    deviation is sigma sqrt(node), of these `nodes`, with probability `weights`; p and sigma have an entry for
+    each output.
     """
     noise = sigma[:, None] * np.sqrt(nodes)
 
@@ -170,11 +171,12 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
 def _output_by_output(
     p: FloatArray, sigma: FloatArray, scale: FloatArray, law: tuple[FloatArray, FloatArray], a: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (scale, bias, loss) of each output; more than 32 of one scale are interpolated in log p.
+    """Return (a, bias, loss) of each output ReLU(a (x + noise) + bias), with x in units of its scale.
 
-    The noise of an output is normal with the deviation sigma sqrt(node); `law` has these nodes and their
-    probabilities. `scale` has the features' scales; outputs are scaled by a, or by the best factor if that is
-    None.
+    The bias is the best, and the factor a too if that is None. x is on with probability p, and then uniform
+    on [0, 1]; the noise is normal with the deviation sigma sqrt(node), and `law` has the nodes and their
+    probabilities. If all of `scale`, the features' scales, are equal, more than 32 outputs are interpolated
+    in log p.
     """
     nodes = np.geomspace(p.min(), p.max(), _CHANCES)
     if p.size <= _CHANCES or np.any(scale != scale[0]):

@@ -93,7 +93,10 @@ def strongly_regular(
 
 
 def _quadrangle(q: int) -> Overlaps:
-    """Return the overlaps of the generalised quadrangle GQ(q, q²), which exists for every prime power q."""
+    """Return the `Overlaps` of the code that has a feature for each point of the quadrangle GQ(q, q²).
+
+    This generalised quadrangle exists for every prime power q; here q is a whole number from 2 to 1000.
+    """
     q = validation.integer("q", q, 2, 1000)
     return strongly_regular(f"quadrangle {q}", (q + 1) * (q**3 + 1), q * (q * q + 1), q - 1, q * q + 1)
 
@@ -110,7 +113,10 @@ def code_points(name: str) -> FloatArray:
 
 
 def _overlaps_of_points(name: str, W: FloatArray) -> Overlaps:
-    """Return the `Overlaps`, called `name`, of unit vectors, the rows of W: counted for the first of them."""
+    """Return the `Overlaps`, called `name`, of unit vectors, the rows of W: inner products with the first.
+
+    Each distinct inner product, to 14 decimals, is listed with the number of rows that have it.
+    """
     products = W[1:] @ W[0]
     rounded = np.round(products, 14) + 0.0
     values, counts = np.unique(rounded, return_counts=True)

@@ -20,7 +20,10 @@ _TINY = 5e-324  # the least double above 0
 
 
 def _moments_both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return E u w, E w², E w and E u over w = u - v + beta > 0 (0 elsewhere), for uniform u and v."""
+    """Return E u w, E w², E w and E u of w = u - v + beta, restricted to w > 0, in the shape of beta.
+
+    u and v are independent and uniform on [0, 1], and beta is from 0 to 1: cases with w <= 0 count as 0.
+    """
     cube = beta**3
     cross = 0.125 + beta / 3.0 + 0.25 * beta**2 - cube / 6.0 + beta * cube / 24.0
     square = ((1.0 + beta) ** 4 - 2.0 * beta * cube) / 12.0
@@ -59,7 +62,8 @@ def _optimum(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return p, the other feature's p, the best beta = b/a and the best a - 1, broadcast.
 
-    The outputs are ReLU(a (x_1 - x_2) + b) and its mirror image.
+    They are the best for the output ReLU(a (x_1 - x_2) + b) of a feature x_1 that is on with probability `p`;
+    x_2 is on with probability `other`, None for `p`.
     """
     on = validation.probability("p", p)
     on, beside = validation.broadcast(

@@ -145,6 +145,6 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
 
 
 def _log_binomial(n: npt.ArrayLike, k: npt.NDArray[np.int64]) -> FloatArray:
-    """Return the logarithm of n over k."""
+    """Return the natural logarithm of the binomial coefficient n over k, elementwise."""
     top = np.asarray(n, dtype=np.float64)
     return np.asarray(special.gammaln(top + 1) - special.gammaln(k + 1) - special.gammaln(top - k + 1))

@@ -32,10 +32,10 @@ def derive_initial_moments() -> Derivation:
 def derive_overlap() -> Derivation:
     r"""Derive the relative rates of a positive overlap of two encodings and of their cosine, at lam = 0.
 
-    It starts from the flow that `theory.sparsification.derive_flow` derives. The l1 force, of strength lam,
-    is left out. A column in the symbols a = |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`; the part
-    of it that comes from interference, which is the rate in the source; and :math:`d \ln \cos/dt`, for the
-    cosine of the angle between the two.
+    The flow is :math:`\dot W_i = (1 - |W_i|^2) W_i - \mathrm{ReLU}(W_i \cdot W_j) W_j` for the two encodings,
+    without the l1 force, of strength lam. A column in the symbols a = |W_1|^2, b = |W_2|^2, x = W_1.W_2:
+    :math:`d \ln x/dt`; the part of it that comes from interference, which is the rate in Lecomte et al.
+    (2024), §2.5; and :math:`d \ln \cos/dt`, for the cosine of the angle between the two.
 
     >>> derive_overlap().expression[0]
     -2*a - 2*b + 2

@@ -54,7 +54,10 @@ class _Files:
         self.folder, self.base, self.source_stamp = folder, base, source_stamp
 
     def _name_stem(self) -> str:
-        """Return the start of the file names of the function's present version."""
+        """Return the start of the names of the function's cache files, with a digest of its source's version.
+
+        The digest also covers the versions of the libraries that compile it.
+        """
         return f"{self.base}.{_digest(repr((_VERSIONS, self.source_stamp)).encode()).hex()[:12]}."
 
     def _path(self, key: tuple[Any, ...]) -> str:

@@ -111,7 +111,10 @@ def import_apart(name: str) -> ModuleType:
 
 
 def _end(thread: threading.Thread) -> None:
-    """End a thread, waiting some seconds at most, before Python takes down the library that it uses."""
+    """End a thread by a SystemExit in it, waiting for some seconds at most.
+
+    For the end of the program: else Python takes down the library that the thread still uses.
+    """
     if thread.is_alive():
         set_exception: Any = ctypes.pythonapi.PyThreadState_SetAsyncExc
         set_exception(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))

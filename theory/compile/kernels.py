@@ -129,7 +129,10 @@ _RELATIVE_IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (\([^)]*\)|[^\
 
 @cache
 def _read_module(path: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return the text of the module at `path`, empty if no kernel file, and the paths of files it imports."""
+    """Return the text of the module at `path`, empty if no kernel file, and the paths of files it imports.
+
+    A kernel file is one that imports from the module `kernels`, or that module itself.
+    """
     with open(path, "rb") as file:
         text = file.read()
     imported = []
@@ -147,7 +150,11 @@ def _read_module(path: str) -> tuple[bytes, tuple[str, ...]]:
 
 @cache
 def checksum(path: str) -> str:
-    """Return the checksum of the kernel file at `path` and of all that it imports, also through others."""
+    """Return the checksum of the kernel file at `path` and of all that it imports, also through others.
+
+    It is SHA-256, in hexadecimal digits. A kernel file is one that imports from the module `kernels`, or that
+    module itself.
+    """
     digest = hashlib.sha256()
     seen, waiting = {path}, [path]
     while waiting:
@@ -255,14 +262,17 @@ class _InnerLibrary(_CORE.codegen.JITCodeLibrary):  # type: ignore[misc]
     _final_module: Any
 
     def _optimize_functions(self, ll_module: Any) -> None:
-        """Set the data layout, and optimise nothing."""
+        """Set the data layout of the LLVM module `ll_module`; unlike Numba, do not optimise its functions."""
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
         """Do nothing: the code is optimised in the kernels that call it."""
 
     def _finalize_final_module(self) -> None:
-        """Mark functions and environments so that the linker merges their copies; translate nothing."""
+        """Mark functions, and Numba's variables for them, so that the linker merges their copies.
+
+        Nothing is translated to machine code here: that is done in the kernels that the code is linked into.
+        """
         linked = self._final_module
         for function in linked.functions:
             if not function.is_declaration and function.linkage.name == "external":
@@ -383,8 +393,9 @@ def compile_pointer(function: Callable[..., Three], shaped: bool = False) -> int
 def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
     """Return the signature and code of Numba's intrinsic that calls the function at an address.
 
-    It passes `re`, `im` and the law's `shape` parameter, and returns the three complex numbers that the
-    function writes to the caller's memory. The arguments here are Numba's context and types.
+    The intrinsic takes the address and the floats re, im and shape, passes the floats on, and returns the
+    three complex numbers that the function writes to the caller's memory. The arguments here are Numba's
+    context and the types of those values.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -18,7 +18,7 @@ _SIDES = {"relu": (1, 0), "abs": (1, 1), "mixed": (2, -1)}
 
 
 def _symbols() -> tuple[Any, Any, Any]:
-    """Return the SymPy symbols p, n and x."""
+    """Return the SymPy symbols p > 0, a feature's probability to be on, n > 0, a count, and x, a value."""
     return sp.Symbol("p", positive=True), sp.Symbol("n", positive=True), sp.Symbol("x", real=True)
 
 

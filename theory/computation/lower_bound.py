@@ -46,7 +46,8 @@ class Moments:
 def _target_value_moments(law: Features, target: str) -> tuple[float, float, float]:
     """Return E f, E f^2 and E f v, where v is the value of a feature that is on and f its target.
 
-    ValueError if the law of |v| is not known.
+    v is at scale 1, of the law `law.values`, which all features share; f(v) is v, ReLU(v) or |v| for the
+    `target` "identity", "relu" or "abs". ValueError if |v| is needed and its law is not known.
     """
     values = law.values
     first, second = float(values.moment(1)), float(values.moment(2))

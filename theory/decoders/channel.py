@@ -38,10 +38,11 @@ def panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @cache
 def _tails_of_a_panel() -> FloatArray:
-    """Return the matrix C of integrals from each point j of a panel to its end, panels of width 1.
+    """Return the matrix C, for integrals of f from the point t_j to 1: the sum over k of C_jk f(t_k) w_k.
 
-    The integral of f is the sum over k of C_jk f_k WEIGHTS_k. The polynomial through all points is expanded
-    in Legendre's, whose integrals are differences of them.
+    t_k and w_k are the points and weights of the Gauss-Legendre rule on [0, 1]; C has a row and a column for
+    each point. The polynomial through all f(t_k) is expanded in Legendre's, whose integrals are differences
+    of them.
     """
     size = POINTS.size
     P = np.polynomial.legendre.legvander(2.0 * POINTS - 1.0, size)
@@ -50,9 +51,9 @@ def _tails_of_a_panel() -> FloatArray:
 
 
 def sums_above(weights: FloatArray) -> FloatArray:
-    """Return, for each point of `panels`, the integral from that point to the end of the last panel.
+    """Return, for each point of Gauss-Legendre panels, the integral from it to the end of the last panel.
 
-    `weights` are the integrand's values at the points times the weights of the rule.
+    `weights` are the integrand's values at the points of `panels` times their weights, panel after panel.
     """
     rows = weights.reshape(-1, POINTS.size)
     later = np.append(np.cumsum(rows.sum(axis=1)[::-1])[-2::-1], 0.0)

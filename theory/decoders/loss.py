@@ -32,7 +32,11 @@ pointwise = partial(np.vectorize, otypes=[np.float64])
 
 
 def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: Any) -> tuple[FloatArray, FloatArray, Values]:
-    """Return p and sigma as arrays and the law of values; raise a ValueError if one is out of range."""
+    """Return p and sigma as float64 arrays, each in its own shape, and the law of values, all checked.
+
+    `values` is a `Values` or its name. A ValueError is raised for p outside [1e-100, 1], for sigma, the
+    noise's standard deviation, outside [1e-100, 1e3], and for a law without a posterior given a noisy value.
+    """
     law = law_named("values", values)
     require(law, "values", "posterior")
     on = validation.probability("p", p, low=LEAST_P)
@@ -232,9 +236,9 @@ def topk_loss(
 def topk_nodes(values: Values, k: float, n: float, sigma: float, p: float) -> tuple[FloatArray, ...]:
     """Return the nodes of a quadrature over the channel's output y = x + sigma Z, for TopK's loss.
 
-    Seven arrays: y, the weights with the feature off and on, E[v | y], Var(v | y), P(off | y), all as in
-    `output_nodes`, and the probability that y is among the k largest of n outputs. x is on with probability
-    p, with a value v of the law `values`.
+    Seven arrays: y; weights off and on, such that E g(x, y) is the sum of off g(0, y) + on E[g(v, y) | y];
+    E[v | y], Var(v | y), P(off | y); and the probability that y is among the k largest of n outputs. x is on
+    with probability p, with a value v of the law `values`.
     """
     if k == n:
         nodes = output_nodes(values, sigma, p)
@@ -249,7 +253,11 @@ def topk_nodes(values: Values, k: float, n: float, sigma: float, p: float) -> tu
 
 
 def topk_lost(nodes: tuple[FloatArray, ...], a: float, b: float) -> float:
-    """Return the loss per feature of TopK, a y + b for the k largest outputs, from nodes of `topk_nodes`."""
+    """Return the loss per feature of TopK, a y + b for the k largest outputs, 0 for the others.
+
+    `nodes` are seven arrays over outputs y, from `topk_nodes`: y, its weights with the feature off and on,
+    mean and variance of the feature's value v given y, P(off | y), and P(y is among the k largest).
+    """
     y, off, on, mean, variance, _, power_kept = nodes
     out = a * y + b
     return float(

@@ -135,7 +135,8 @@ def _suffix_probabilities(blocks: list[IndependentGroup], k: int) -> FloatArray:
 def _completion_probabilities(block: IndependentGroup, suffix: FloatArray) -> FloatArray:
     """Return P(k features are on in all | pattern of `block`, c on in the blocks before) at [pattern, c].
 
-    `suffix` is the row of `_suffix_probabilities` for the blocks after this one.
+    `suffix`, (k + 1,), has the probabilities that 0, ..., k features are on in the blocks after this one; the
+    result is (patterns, k + 1).
     """
     k = suffix.size - 1
     missing = k - np.arange(k + 1) - block.patterns.sum(axis=1)[:, None]
@@ -181,7 +182,10 @@ def probabilities_given(blocks: list[IndependentGroup], k: int, *, pairs: bool) 
 def draw_given(
     blocks: list[IndependentGroup], k: int, size: int, rng: np.random.Generator
 ) -> npt.NDArray[np.bool_]:
-    """Draw which features are on given that exactly k are: `size` rows of shape (n,), block after block."""
+    """Draw which features are on given that exactly k are: `size` rows, with a column for each feature.
+
+    The blocks, groups of features that are independent of each other, are drawn one after the other.
+    """
     blocks = blocks_given(blocks, k)
     suffixes = _suffix_probabilities(blocks, k)
     on = np.zeros((size, sum(block.members.size for block in blocks)), np.bool_)

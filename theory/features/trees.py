@@ -32,18 +32,27 @@ class Node(NamedTuple):
 
     @property
     def competitors(self) -> tuple["Node", ...]:
-        """The children of which at most one is on; empty unless the node is `exclusive`."""
+        """The children that are features of which at most one is on; empty unless the node is `exclusive`.
+
+        A node stands for a feature that can be on only if those above it are, or only holds its children.
+        """
         featured = tuple(child for child in self.children if child.feature is not None)
         return featured if self.exclusive and len(featured) > 1 else ()
 
     @property
     def rivals(self) -> list[int]:
-        """Indices of the features of `competitors`, the children of which at most one is on."""
+        """Indices of the features among the node's children of which at most one is on, those below left out.
+
+        A node stands for a feature that can be on only if those above it are, or only holds its children.
+        """
         return [child.feature for child in self.competitors if child.feature is not None]
 
     @property
     def independent_children(self) -> tuple["Node", ...]:
-        """The children that are on independently of their siblings."""
+        """The children that siblings do not exclude: all, or those without a feature if at most one is on.
+
+        A node stands for a feature that can be on only if those above it are, or only holds its children.
+        """
         return tuple(c for c in self.children if c.feature is None) if self.competitors else self.children
 
 

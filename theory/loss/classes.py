@@ -62,7 +62,10 @@ def _last_class(n: int, up_to: int | None, largest: int) -> int:
 def _check_class(
     W: ArrayLike, b: ArrayLike, of_map: bool
 ) -> tuple[FloatArray | None, FloatArray, FloatArray]:
-    """Return the encodings, None if `of_map`, the matrix M and the biases; ValueError if they are unfit."""
+    """Return the encodings, None if `of_map`, the matrix M and the biases; ValueError if they are unfit.
+
+    `W` has the encodings, and M is W W'; if `of_map`, `W` is M itself, (n, n).
+    """
     if flag("of_map", of_map):
         return None, *checks.square(W, b, name="W")
     W = checks.encodings(W)

@@ -49,8 +49,8 @@ def _write_crossing_point(
 ) -> None:
     """Write a point of the face with z = b + g.u = 0 to `t`, and 1 - t without cancellation to `rest`.
 
-    Walk along edges from the corner of the face where z is least, `low`. `digit` says which u_j are 0, 1 or
-    free (2) on the face.
+    Walk along edges from the corner of the face where z takes its least value, `low`. `digit` says which u_j
+    are 0, 1 or free (2) on the face.
     """
     z = low
     for j in range(g.size):
@@ -184,7 +184,8 @@ def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t:
     """Turn a face's weights in `work` into those of the faces that bound it, without the factors t and 1 - t.
 
     The formulas of `pattern_gradient` make a mean over a face a weighted sum of means over the faces that
-    bound it, of one dimension less. The face has `free` dimensions; t is a point of it with z = 0, and
+    bound it, of one dimension less. The face has `free` dimensions and the number `face`, whose digits in
+    base 3, the lowest first, say which u_j are 0, 1 or free (2) on it. t is a point of it with z = 0, and
     `own_t` the coordinate of t for the target, 0 without one. `work` has a column for each face, with the
     weights of means over it: row 0 of E e u_j, row 1 of E 1 u_j, then of E e and of E 1, k + 1 rows each, one
     for each j and one for E e itself. Here e is the error, 1 stands for z > 0.

@@ -29,8 +29,8 @@ def _linear_errors(
     """Return E (c + a.x)^2 for c = `start`, and for c = start + slope u with u uniform on [0, 1].
 
     a are weights, one for each feature, which is on with probability p and then uniform on [0, 1]. The first
-    is over patterns of n features x with more than `up_to` on, the second with `up_to` or more. `sums` are
-    those of the a_j and of their squares.
+    is over patterns of n features x with more than `up_to` on, the second with `up_to` or more; other
+    patterns count as 0, and u is independent. `sums` are those of the a_j and of their squares.
     """
     total, squares = sums
     pairs = total * total - squares

@@ -51,7 +51,10 @@ def _ring() -> dict[str, Any]:
 
 
 def _moment_less_cumulant(a: int, b: int, moment: Orders, cumulant: Orders) -> Any:
-    """Return the joint moment of orders (a, b) minus the joint cumulant of the same orders."""
+    """Return the joint moment of orders (a, b) minus the joint cumulant of the same orders.
+
+    `moment` and `cumulant` are functions (a, b) -> moment or cumulant; only lower orders are asked for.
+    """
     da, db = (1, 0) if a else (0, 1)
     return sum(
         math.comb(a - da, i)
@@ -76,7 +79,10 @@ def _joint_moments(cumulant: Orders) -> Orders:
 
 
 def _powers_cumulants(k: int, l: int) -> Orders:
-    """Return the function (a, b) -> joint cumulant of xi^k and xi^l, for the noise xi on one neuron."""
+    """Return the function (a, b) -> joint cumulant of xi^k and xi^l, for the noise xi on one neuron.
+
+    Its results are polynomials, elements of `_ring`, in the noise's moments mu2, mu4, ....
+    """
 
     def moment(a: int, b: int) -> Any:
         """Return the joint moment of orders (a, b) of xi^k and xi^l."""
@@ -100,7 +106,8 @@ def _power_sum(k: int) -> Any:
 def _moments_of_sums(first: tuple[int, int], second: tuple[int, int]) -> Orders:
     """Return the function (a, b) -> joint moment of two sums over neurons of W_j^i xi_j^k.
 
-    `first` and `second` are the (i, k) of the two. Neurons are independent, so their cumulants add up.
+    `first` and `second` are the (i, k) of the two. Neurons are independent, so their cumulants add up. The
+    moments are elements of `_ring`, polynomials in power sums of the weights W_j and moments of the noise.
     """
     (i, k), (j, l) = first, second
     neuron = _powers_cumulants(k, l)
@@ -108,9 +115,9 @@ def _moments_of_sums(first: tuple[int, int], second: tuple[int, int]) -> Orders:
 
 
 def _mean_of_polynomial(expression: Any, other: str, moment: Orders) -> Any:
-    """Return the mean of `expression`, a polynomial in u and the variable named `other`.
+    """Return the mean, a SymPy expression, of `expression`, a polynomial in u and the variable named `other`.
 
-    moment(a, b) is the joint moment of orders a of u and b of the other variable.
+    moment(a, b) is the joint moment of orders a of u and b of the other variable, an element of `_ring`.
     """
     terms = sp.Poly(sp.expand(expression), sp.Symbol("u"), sp.Symbol(other)).terms()
     return sp.expand(sum(factor * moment(*powers).as_expr() for powers, factor in terms))

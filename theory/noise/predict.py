@@ -49,7 +49,10 @@ def _reduced_time(log_odds: float, first: FloatArray) -> float:
 
 
 def _root_in_log_odds(function: Callable[..., float], *rest: Any) -> float:
-    """Return the root y of function(y, *rest), y the logarithm of odds."""
+    """Return the root y, a logarithm of odds, of function(y, *rest), by Brent's method.
+
+    y lies between -_LATEST and _LATEST, where the function must have opposite signs.
+    """
     return float(optimize.brentq(function, -_LATEST, _LATEST, args=rest, xtol=1e-13))
 
 

@@ -144,8 +144,8 @@ def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float
 def _edgeworth_means(z: FloatArray, w: FloatArray, kurtosis: float) -> Means:
     """Return on, mean, second, on_noise, mean_noise of ReLU(z + w.xi) to first order in the kurtosis of xi.
 
-    With y = z + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, E [y > 0] xi_j and E ReLU(y) xi_j; w has
-    length 1, the noise xi unit variance.
+    With y = z + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, (z.size,), E [y > 0] xi_j and E ReLU(y) xi_j,
+    (z.size, w.size); w has length 1, the noise xi unit variance, `kurtosis` is its excess.
     """
     near = np.clip(z, -40.0, 40.0)  # beyond, the density is 0
     density = np.exp(-0.5 * near**2) / math.sqrt(2 * math.pi)
@@ -250,8 +250,8 @@ def _means_over_halves(
 def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: FloatArray) -> Means:
     """Return on, mean, second, on_noise, mean_noise of ReLU(g + w.xi) by a sum over all states of the noise.
 
-    With y = g + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, E [y > 0] xi_j and E ReLU(y) xi_j; each xi_k
-    is on the points `values` with probabilities `shares`.
+    With y = g + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, (g.size,), E [y > 0] xi_j and E ReLU(y) xi_j,
+    (g.size, w.size). Each xi_k is on the points `values` with probabilities `shares`; w may have zeros.
     """
     means, products = np.empty((3, g.size)), np.zeros((2, g.size, w.size))
     used = np.flatnonzero(w)
@@ -306,9 +306,10 @@ def _products_without_each(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _invert_transform(z: FloatArray, w: FloatArray, name: str, ratio: float) -> Means:
     """Return on, mean, second, on_noise and mean_noise of ReLU(z + w.xi), from characteristic functions.
 
-    With y = z + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, E [y > 0] xi_j and E ReLU(y) xi_j; w has
-    length 1, the noise xi the law `name`, unit variance and the fourth moment `ratio`. To the means for
-    normal noise it adds the Fourier integral of the difference of characteristic functions.
+    With y = z + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, (z.size,), E [y > 0] xi_j and E ReLU(y) xi_j,
+    (z.size, w.size); w has length 1, the noise xi the law `name`, unit variance and the fourth moment
+    `ratio`. To the means for normal noise it adds the Fourier integral of the difference of characteristic
+    functions.
 
     The trapezoidal rule with step pi/reach is exact up to the probability beyond `reach`, 1e-16. So the only
     error is that of ending the sum.

@@ -14,7 +14,10 @@ __all__ = [
 
 
 def _stationary(loss: Any, x: Any) -> list[Any]:
-    """Return the one root x of the loss's derivative, and the loss there; fails if there is not just one."""
+    """Return the one root x of the loss's derivative, and the loss there, SymPy expressions both.
+
+    `loss` is an expression in the symbol x. If there is not just one root, a ValueError is raised.
+    """
     (best,) = sp.solve(sp.diff(loss, x), x)
     return [sp.factor(sp.radsimp(expression)) for expression in (best, loss.subs(x, best))]
 

@@ -109,7 +109,7 @@ def _cyclic_shifts(points: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
 
 
 def _two_rings(square: float, upper: FloatArray, lower: FloatArray) -> FloatArray:
-    """Return the points of two rings at opposite heights on the unit sphere in 3 dimensions.
+    """Return the points, (2 k, 3), of two rings at opposite heights on the unit sphere, the upper one first.
 
     `upper` and `lower`, (k, 2), are unit vectors of the plane; `square` is the square of the height.
     """

@@ -19,13 +19,17 @@ _NORMAL = "The interference is normal with standard deviation sigma, in units of
 
 
 def symbols() -> tuple[Any, Any, Any, Any]:
-    """Return the SymPy symbols a > 0, b, sigma > 0, p > 0 of all derivations here."""
+    """Return the SymPy symbols a > 0, b, sigma > 0 and p > 0 of all derivations here.
+
+    They are scale and bias of an output, the interference's standard deviation in units of the scale, and
+    the probability that a feature is on.
+    """
     a, sigma, p = sp.symbols("a sigma p", positive=True)
     return a, sp.Symbol("b", real=True), sigma, p
 
 
 def _ramp_moments(mean: Any, deviation: Any) -> tuple[Any, Any]:
-    """Return E y_+ and E y_+² of a normal y with this mean and deviation."""
+    """Return E y_+ and E y_+², SymPy expressions, of a normal y with this mean and standard deviation."""
     y, m, s = sp.Symbol("y"), sp.Symbol("m", real=True), sp.Symbol("s", positive=True)
     density = sp.exp(-((y - m) ** 2) / (2 * s**2)) / (sp.sqrt(2 * sp.pi) * s)
     first, second = (sp.simplify(sp.integrate(y**k * density, (y, 0, sp.oo))) for k in (1, 2))
@@ -34,7 +38,7 @@ def _ramp_moments(mean: Any, deviation: Any) -> tuple[Any, Any]:
 
 
 def _moments(p: Any) -> tuple[Any, Any]:
-    """Return E x and E x² of a feature that is on with probability p."""
+    """Return E x and E x² of a feature that is on with probability p, and then uniform on [0, 1]."""
     u = sp.Symbol("u")
     return p * sp.integrate(u, (u, 0, 1)), p * sp.integrate(u**2, (u, 0, 1))
 

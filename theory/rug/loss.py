@@ -18,13 +18,13 @@ _LOWEST_SHIFT = -36.0
 
 
 def _checked_parameters(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> tuple[Any, Any, Any]:
-    """Return a > 0, b and sigma >= 0 as arrays, or raise a ValueError."""
+    """Return the scale a > 0, bias b and noise sigma >= 0 as arrays, each in its shape, or a ValueError."""
     scale, bias = validation.real("a", a, 0, brackets="()"), validation.real("b", b)
     return scale, bias, validation.real("sigma", sigma, 0)
 
 
 def _checked_ratio(ratio: ArrayLike) -> Any:
-    """Return the ratio, in (0, 1], as an array, or raise a ValueError."""
+    """Return the ratio n_hidden/n_features, in (0, 1], as an array, or raise a ValueError."""
     return validation.real("ratio", ratio, 0, 1, brackets="(]")
 
 

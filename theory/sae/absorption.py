@@ -149,7 +149,10 @@ def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[flo
 
 
 def _checked_chances(parent: float, child: float, both: float) -> tuple[float, float, float]:
-    """Return the probabilities of the parent alone, the child alone (may be 0) and both, as floats."""
+    """Return the probabilities of the parent alone, the child alone (may be 0) and both, as floats.
+
+    A ValueError is raised unless they are in (0, 1], or 0 for the child, and add up to at most 1.
+    """
     q2 = validation.number("child", child, 0.0, 1.0)
     if q2 == 0.0:
         q1, q12 = check_hedging(parent=parent, both=both)

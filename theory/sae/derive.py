@@ -18,7 +18,11 @@ __all__ = [
 
 
 def _symbols() -> tuple[Any, ...]:
-    """Return the SymPy symbols q_1, q_2, q_12, mu and theta."""
+    """Return the positive SymPy symbols q_1, q_2, q_12, mu and theta.
+
+    They are the probabilities of a parent alone, its child alone and both, half the l1 strength, and the
+    angle of an atom from the parent's direction.
+    """
     symbols: tuple[Any, ...] = sp.symbols("q_1 q_2 q_12 mu theta", positive=True)
     return symbols
 

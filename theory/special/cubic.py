@@ -42,7 +42,11 @@ class CubicRoots(NamedTuple):
 
 @inlined
 def cubic(kappa: float) -> tuple[float, complex, complex, complex]:
-    """Return the low, middle and high root of x - x^3 = kappa for kappa >= 0, and high - middle."""
+    """Return the low, middle and high root of x - x^3 = kappa for kappa >= 0, and high - middle.
+
+    Beyond kappa = 2/sqrt(27) the middle and the high one are conjugates, with negative and positive imaginary
+    part.
+    """
     gap = (CRITICAL - kappa) + _REST
     if gap >= 0.0:
         angle = 2.0 / 3.0 * math.asin(math.sqrt(gap / (2.0 * CRITICAL)))

@@ -101,9 +101,9 @@ def _quadrature_rule(t: float, slope: float, second: float, s: float, x: FloatAr
 def _add_point(t: float, s: float, target: float, x: FloatArray, weight: float, out: FloatArray) -> None:
     """Add to `out` `weight` times the loss at one point of a quadrature, and its derivatives.
 
-    The loss is E (target - ReLU(t + s z))^2 over a normal z, where t is the output's mean at values x of the
-    block's features. `out` has the loss, then its derivatives with respect to s^2, to t, and to the
-    coefficients of x.
+    The loss is E (target - ReLU(t + s z))^2 over a standard normal z. t is the mean of the output's
+    pre-activation, a bias plus a sum of coefficients times values x of features. `out` has the loss, then
+    its derivatives with respect to s^2, to t, and to each coefficient: x.size + 3 numbers.
     """
     at = t / s
     far = tails(abs(at))

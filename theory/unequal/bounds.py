@@ -118,7 +118,7 @@ def _sampled_weights(draw: FloatArray) -> FloatArray:
     """Return theta, the probability with which step 8 of the proof draws a feature with draw = p (1 - p)/mu.
 
     The proof is on the page "A bound for features that differ". theta is the smaller of 1 - exp(-7 draw/6)
-    and draw; mu > 0 is free.
+    and draw, below 1 also after rounding; mu > 0 is free.
     """
     return np.minimum(np.minimum(draw, -np.expm1(-_RATE * draw)), 1.0 - 1e-9)
 
@@ -127,7 +127,7 @@ def _best_draw(ratio: FloatArray) -> FloatArray:
     """Return the draw = p (1 - p)/mu at which log(theta/ratio)/draw is largest; mu > 0 is the proof's.
 
     `ratio` is rank(M)/n_features. theta is the probability with which the proof draws a feature at this draw,
-    by `_sampled_weights`.
+    the smaller of 1 - exp(-7 draw/6) and draw.
     """
     rare = math.e * ratio
     draw = np.maximum(-np.log1p(-np.minimum(np.sqrt(ratio), 0.9)) / _RATE, _TURN)
@@ -145,8 +145,9 @@ def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> F
     The chord is the line from loss 0 at z = theta that touches the least loss of an output as a function of
     its share z of the dimensions. It is in units of D, the loss of a dead output, and u is log(theta/z) where
     it touches. `ratio` is the mean of z over the outputs; their mean loss is at least the chord there.
-    `strength` is beta times draw = p (1 - p)/mu: an output loses D x/(1 + x), x = beta log(theta/z), and
-    theta, the probability with which the proof draws its feature, is a function of the draw.
+    `strength` is beta times draw = p (1 - p)/mu, and beta that at which the chord touches at u: an output
+    loses D x/(1 + x), x = beta log(theta/z). theta, the probability with which the proof draws its feature,
+    is the smaller of 1 - exp(-7 draw/6) and draw.
     """
     mixed = (1.0 - (1.0 + u) * np.exp(-u)) / np.expm1(-u) ** 2
     theta = _sampled_weights(strength * u * u / (np.expm1(u) - u))

@@ -125,10 +125,11 @@ def priority_weights(
 
 
 def plane_angles(k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the angles of k encodings on a plane of a priority code, and those that its outputs read.
+    """Return the angles of k encodings in two dimensions, and of the directions that their outputs read.
 
-    Two or more encodings are in the first quadrant, then one is at 180 and one at 270 degrees. Each output is
-    orthogonal to the feature before it and away from those before that one.
+    Both are (k,), in radians, in order of priority: the longest encoding is the first. Two or more encodings
+    are in the first quadrant, then one is at 180 and one at 270 degrees. Each output is orthogonal to the
+    feature before it and away from those before that one.
     """
     first = max(k - 2, 2)
     angle = np.append(np.linspace(0.0, 0.5 * np.pi, first), [np.pi, 1.5 * np.pi])[:k]
@@ -163,8 +164,9 @@ class _PlaneAssignment:
     def deal(self, n_exact: int, n_planes: int, keep_groups: bool) -> tuple[IntArray, IntArray]:
         """Return the features of all planes, one plane after the other, and where each plane starts.
 
-        All but the first `n_exact` features by priority are dealt to `n_planes` planes in turn, forwards and
-        backwards; if `keep_groups`, groups are dealt as a whole.
+        A plane is two hidden dimensions that several features share. All but the first `n_exact` features by
+        priority, p (importance scale²)^(1/2), are dealt to `n_planes` planes in turn, forwards and backwards;
+        if `keep_groups`, groups are dealt as a whole. The starts end with the number of features dealt.
         """
         rest = self.order[n_exact:]
         unit = np.arange(rest.size)
@@ -181,7 +183,10 @@ class _PlaneAssignment:
     def total(self, n_exact: int, n_planes: int) -> tuple[float, IntArray, IntArray]:
         """Return (total loss, features that are not exact, plane by plane, index of each plane's first).
 
-        `n_exact` features are exact, the others share `n_planes` planes or are dropped.
+        `n_exact` features are exact: each has a hidden dimension of its own, and no loss. The others share
+        `n_planes` planes, of two dimensions each, in the better of two assignments if there are groups. A
+        feature is dropped, its output a constant, where that is better; without planes all of them are. The
+        indices end with the number of these features, unless there are no planes.
         """
         if n_planes == 0:
             rest = self.order[n_exact:]
@@ -346,7 +351,11 @@ def _independent_plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatA
 
 @kernel
 def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
-    """Return for each (p, n) the loss per feature of n equal features on one plane of a priority code."""
+    """Return for each pair of entries of the vectors (p, n) the loss per feature of n features on one plane.
+
+    A plane is two hidden dimensions; while one of the features is on, the outputs of most later ones are 0.
+    Each feature is on with probability p, and then uniform on [0, 1], with importance 1.
+    """
     plane, losses = np.zeros(int(n.max()) if n.size else 0, np.int64), np.empty(p.size)  # all are feature 0
     weight, dropped = np.ones(1), np.full(1, np.inf)
     for k in range(p.size):

@@ -82,7 +82,11 @@ _COLUMNS = 80
 
 
 def _wrap(line: str) -> str:
-    """Return a line wrapped at 80 columns; the rest of a table's row is indented to its last column."""
+    """Return a line wrapped at 80 characters, its continuation indented to where its last column starts.
+
+    Columns are separated by two spaces or more; counted are those that start within the first 40 characters.
+    Without any the indentation is 2.
+    """
     if len(line) <= _COLUMNS:
         return line
     gaps = [gap.end() for gap in re.finditer(r"\S  +(?=\S)|^ +(?=\S)", line) if gap.end() <= _COLUMNS // 2]

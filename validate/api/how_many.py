@@ -206,7 +206,7 @@ class _Question:
 
 
 def _largest(holds: Callable[[int], bool], low: int) -> int:
-    """Return the largest n from `low` to `_MOST`, the most features tried, with `holds(n)`.
+    """Return the largest n from `low` to 100,000, the most that are tried, with `holds(n)`.
 
     It must be true at `low`, and from there up to the n that is returned.
     """
@@ -280,5 +280,5 @@ def _make_answer(question: _Question, rows: list[KnownSize]) -> Answer:
 
 
 def _format_count(count: float) -> str:
-    """Return a count as text: "no bound" for inf; with + if it is `_MOST`, the largest that is tried."""
+    """Return a count as text: "no bound" for inf; with + if it is 100,000, the largest tried."""
     return "no bound" if np.isinf(count) else f"{count}{'+' if count == _MOST else ''}"

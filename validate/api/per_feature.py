@@ -78,7 +78,7 @@ def feature_table(
 def unrepresented(table: xr.Dataset) -> str:
     """Return the names of the features that a model does not represent, joined by commas, at most 12.
 
-    `table` is from `feature_table`.
+    `table` has the names as ``feature`` and the bools ``represented``, as from `feature_table`.
     """
     return join_names(table["feature"].values[~table["represented"].values])
 

@@ -180,9 +180,10 @@ def _describe_size(fixed: Mapping[str, Any], axes: list[str]) -> str:
 
 
 def _axis_values(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
-    """Return the validated values of each axis by name: those in `grid`, else a default range (`AXES`).
+    """Return the validated values of each axis by name: those in `grid`, else a default range.
 
-    Axes of sizes, which have no default, must be in `grid`; names in it that are no axis raise a ValueError.
+    `axes` are "sparsity", "p", "importance", or the sizes "n_features" and "n_hidden". Sizes, which have no
+    default, must be in `grid`; names in it that are no axis raise a ValueError.
     """
     for name in grid:
         validation.choice("grid", name, tuple(axes))

@@ -139,7 +139,8 @@ def draw_model(data: xr.Dataset, ax: Axes) -> Axes:
 def draw_counts(data: xr.Dataset, ax: Axes) -> Axes:
     """Draw the number of features or neurons that each bound, construction or limit allows; return `ax`.
 
-    `data` is the dataset of an answer of `how_many`.
+    `data` is the dataset of an answer of `how_many`, with a bound or model in each row: ``model`` (its name),
+    ``kind``, ``n_features`` and ``n_hidden``; the attribute "counted" says which of these two is drawn.
     """
     column = data.attrs["counted"]
     kinds = list(dict.fromkeys(data["kind"].values.tolist()))
@@ -182,8 +183,9 @@ def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
 def draw_audited(data: xr.Dataset, ax: Axes) -> Axes:
     """Draw each feature's loss in one audited model beside the best known one's; return `ax`.
 
-    `data` is the dataset of the model's audit (`audit.page.data_of`). If the figure has no other axes, axes
-    are added for the model's encodings on two neurons, or else for its matrix W_out W_in.
+    `data` is the dataset of the model's audit (`audit.page.data_of`): over ``feature`` importance and the
+    squared errors of both models, and W_out and W_in. If the figure has no other axes, axes are added for the
+    model's encodings on two neurons, or else for its matrix W_out W_in.
     """
     from ..audit.page import plot_by_feature
 
@@ -357,9 +359,9 @@ _GAP = 0.065  # of the axes' height: a line of text
 def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yours") -> Axes:
     """Draw a diagram of phases with their names; over one axis the loss and the geometry; return `ax`.
 
-    `data` is the dataset of an answer of `phases`. The geometry is drawn as encodings on two neurons, as
-    dimensionalities on more. `points` are arrays (values along the single axis, losses) of your own, named
-    `label` in the legend.
+    `data` is the dataset of an answer of `phases`, with ``geometry``, ``loss`` and W over one or two axes of
+    its grid. Over one, encodings on two neurons are drawn, dimensionalities on more, and `points`: arrays
+    (values along this axis, losses) of your own, named `label` in the legend.
     """
     names = [str(dim) for dim in data["geometry"].dims]
     if len(names) == 1:
@@ -392,6 +394,8 @@ def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
 
 def _draw_line(data: xr.Dataset, ax: Axes, name: str, points: Any, label: str) -> Axes:
     """Draw a diagram over the axis `name` of `data`: the loss, with the geometry above it.
+
+    The geometry is the encodings on two neurons; on more, the dimensionalities (shares of a dimension).
 
     `points`, if not None, are (x, y) of further losses, named `label` in the legend.
     """

@@ -171,7 +171,7 @@ def _predicted_rows(
 def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[PredictedLoss]]:
     """Return by width the loss per feature, with importance, of the best affine model, a list of one row.
 
-    `widths` are numbers of neurons. Empty for many features.
+    `widths` are numbers of neurons. Empty above 3,000 features.
     """
     n = law.n_features
     if n > _AFFINE:
@@ -276,7 +276,7 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
 
 
 def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the losses on m neurons of priority codes, and of two limits if features differ.
+    """Return the losses per feature on m neurons of priority codes, and of two limits if features differ.
 
     Priority codes are models in which the lengths of encodings are very different. The limits are for
     independent features: the best split of the neurons into shares of the features (many on), and encodings

@@ -219,10 +219,11 @@ def _predict_codes(p: Any, ratio: Any) -> Columns:
 def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Columns:
     """Return losses per feature of models for features whose frequencies fall as i^-alpha, as columns.
 
-    Models are "tied" (random directions), the best "split" of the neurons, with "gap", how far it may be
-    above the least, mixtures of codes, blocks of a few features on neurons of their own ("envelope"), and
-    models whose encodings have very different lengths ("priority"). Beside them are a "lower_bound", the
-    limit of "weak_interference", and the numbers of features that the split has "kept" and "dropped".
+    Models are "tied" (random directions); the best "split" of the n_hidden dimensions into shares of the
+    n_features features at normal interference, with "gap", how far it may be above the least; mixtures of
+    codes, blocks of a few features on neurons of their own ("envelope"); and models whose encodings have very
+    different lengths ("priority"). Beside them are a "lower_bound", the leading order of the split's loss in
+    "weak_interference", and how many features the split has "kept" (share 1) and "dropped" (share 0).
     `number_on` is the mean number of features that are on.
     """
     solver, unequal = solvers.unequal, theory.unequal

@@ -228,7 +228,8 @@ def _exact_or_sampled(
 def _f1_lines(best: FloatArray, matched: Any, latents: int) -> list[str]:
     """Return the lines on F1: its mean over all features, and its mean and least over matched features.
 
-    `best` is each feature's F1 with its latent, 0 where `matched` is False; `latents` is their number.
+    `best` (n_features,) is each feature's F1 with its latent, `matched` whether it has a latent of its own;
+    if not, the F1 is 0. `latents` is the number of latents, which limits the mean if features are more.
     """
     features, n = np.flatnonzero(matched), matched.size
     if features.size == n:
@@ -250,8 +251,9 @@ def _f1_lines(best: FloatArray, matched: Any, latents: int) -> list[str]:
 def _absorption_lines(measures: solver.Autoencoder) -> list[str]:
     """Return the line on the largest absorption of pairs of features on together more often than by chance.
 
-    Absorption is by how much less a feature's latent is on where another feature is. The list is empty if it
-    is defined for no pair. `measures` are those of the autoencoder.
+    Absorption is by how much the probability that a feature's latent is on, given that the feature is, is
+    lower with another feature on than without it. The list is empty if no pair defines it. `measures` are
+    those of the autoencoder.
     """
     p, pairs = measures.p, measures.pairs
     is_pair = pairs > (1.0 + 1e-9) * np.outer(p, p)
@@ -271,7 +273,8 @@ def _absorption_lines(measures: solver.Autoencoder) -> list[str]:
 def draw_f1(data: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
     """Draw the (latent, feature) matrix `what`: "f1", "fires", "precision", "recall" or "cosines".
 
-    `data` is the dataset of an answer of `sae`. Return `ax`.
+    `data` is the dataset of an answer of `sae`, which has these matrices. "fires" is the probability that a
+    latent is on where a feature is, "cosines" are those of decoder columns with features. Return `ax`.
     """
     values = data[what].values
     low = -1.0 if what == "cosines" else 0.0

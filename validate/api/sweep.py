@@ -130,7 +130,8 @@ def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
 def _numbers(value: Any) -> dict[str, Any]:
     """Return the numbers, texts and arrays in a function's result by name; other values are left out.
 
-    The name of a single value is "value".
+    The result is an answer, dataset, mapping or dataclass, whose fields have names, or a single value, named
+    "value".
     """
     if isinstance(value, Answer):
         value = value.to_dataset()

@@ -109,7 +109,10 @@ def advice(model: ModelAudit) -> str:
 
 
 def _advice_to_descend(model: ModelAudit, basis: str) -> str:
-    """Return the advice on a model whose loss descent lowers; `basis` is the evidence, in brackets."""
+    """Return the advice on a model whose loss descent lowers: how to train on, and by how much that helps.
+
+    `basis` is the evidence, in brackets.
+    """
     fall = 1.0 - model.end_loss / model.loss if model.loss else 0.0
     how = "Train on" if model.verdict == "unfinished" else "Kick the weights a little and train on"
     if fall < 0.05 and not model.hit_time_limit:
@@ -128,7 +131,10 @@ def _advice_to_descend(model: ModelAudit, basis: str) -> str:
 
 
 def _silent_outputs(model: ModelAudit) -> Any:
-    """Return the indices of outputs that are 0 for every input: dead, or with zero weights and bias."""
+    """Return the indices of outputs that are 0 for every input: dead, or with zero weights and bias.
+
+    Only those count whose mean squared error is at least half of E x_i^2, the error of answering 0.
+    """
     top = model.per_feature >= 0.5 * model.law.second_moment
     at_kink = (model.b == 0.0) & ~(model.W_out @ model.W_in).any(axis=1) & (model.law.importance > 0.0)
     dead = np.zeros(model.n_features, np.bool_)

@@ -136,9 +136,10 @@ class NetworkAudit:
 
     @property
     def sentence(self) -> str:
-        """Sentences that compare the loss with the naive network's and with the lower bound.
+        """Sentences that compare the loss with the naive solution's and with the lower bound.
 
-        If outputs are closer to another target, or the budget left something out, they say so.
+        The naive solution computes the targets of as many features as neurons permit. If outputs are closer
+        to another target, or the budget left something out, they say so.
         """
         bound = closer = ""
         if self.lower_bound > 0.0:
@@ -149,7 +150,10 @@ class NetworkAudit:
 
     @property
     def _beside_naive(self) -> str:
-        """Sentence that compares the loss with that of the naive solution."""
+        """Sentence that compares the loss with that of the naive solution, in per cent of the latter.
+
+        This computes the targets of as many features as neurons permit, and answers others by their means.
+        """
         loss = f"Loss {self.loss:.6g}"
         if self.method == SAMPLES:
             loss += f" +- {self.loss_error:.1g} by samples"
@@ -312,8 +316,8 @@ def audit_networks(
 ) -> Iterator[NetworkAudit]:
     """Yield the audits of `models`; networks of one size and law share the seconds equally.
 
-    `laws` has one for each network. `target` is what outputs are to be, a name such as "relu" or arrays as
-    for `audit_network`.
+    `laws` has one for each network. `target` is what outputs are to be: "identity", "relu", "abs", "x+relu",
+    or A, (A, name of f) or (A, name of f, B) for A f(x) + B x.
     """
     pairs = list(zip(models, laws, strict=True))
     keys = [(model.W_in.shape, as_features(law, model.n_features)) for model, law in pairs]
@@ -496,8 +500,8 @@ def sampled_loss(model: Model, law: Features, target: Any = None, *, seconds: fl
     """Return a model's loss by samples, with four standard errors as its error.
 
     They are twenty thousand, fewer above 400 features or outputs; and as many more as `seconds` allow, until
-    the error is small. Each call takes the same samples. `target` is what the outputs are to be, a name such
-    as "relu" or arrays, as for `solvers.loss.evaluator`; None is the features.
+    the error is small. Each call takes the same samples. `target` is what the outputs are to be: a name
+    such as "relu", or A, (A, name of f) or (A, name of f, B) for A f(x) + B x; None is the features.
     """
     goal: tuple[Any, ...] = None, "identity"
     if target is not None:

@@ -130,8 +130,8 @@ def data_of(model: ModelAudit) -> xr.Dataset:
 def figures_of(model: ModelAudit) -> list[Figure]:
     """Return the figures of an audited model: loss by feature, losses, W_out W_in, encodings.
 
-    W_out W_in is left out above 1024 features; dimensionalities replace encodings unless there are two hidden
-    neurons.
+    W_out W_in is left out above 1024 features; unless there are two hidden neurons, the features' shares of a
+    hidden dimension (dimensionalities) replace encodings.
     """
     data = data_of(model)
     weights = "Dimensionalities", "The share of a hidden dimension that each feature has."

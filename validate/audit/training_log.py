@@ -72,7 +72,8 @@ class Schedule:
     def seconds_left(self) -> float:
         """Return the seconds that a record may take now, so that records take at most `share` of all time.
 
-        Time counts from the first record, which has a fixed budget. Inf for a share of 1.
+        A record is a measurement of the model in training. Time counts from the first one, which has a fixed
+        budget. Inf for a share of 1.
         """
         if self.share == 1.0:
             return np.inf
@@ -81,7 +82,10 @@ class Schedule:
         return self.share * (work_seconds() - self._start) - self._spent
 
     def is_due(self, step: int) -> bool:
-        """Return whether a record is due at a step, and there is time for one as long as the last."""
+        """Return whether a record is due at a step, and there is time for one as long as the last.
+
+        A record is a measurement of the model in training; the steps at which they are due are log-spaced.
+        """
         if step < self._due:
             return False
         is_due = self.seconds_left() >= self._expected
@@ -187,8 +191,8 @@ class TrainingLog:
     def _weights(self, model: Any, checked: bool) -> Weights:
         """Return the weights of a model, by calling it on inputs or from its state dict alone.
 
-        With `checked` the model is called in any case. Else its state dict alone is read, once it has given
-        the same weights as a call.
+        The model is called with `checked`, and each time until its state dict has given the same weights as a
+        call; after that the state dict alone is read.
         """
         if self._reads_state and not checked:
             return self._loaded(model.state_dict())

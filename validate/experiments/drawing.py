@@ -67,7 +67,9 @@ R = TypeVar("R")
 
 
 def plot_function(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a plotting function to refuse arguments that are no datasets with the variables it reads.
+    """Decorate a plotting function: ValueError for datasets that lack a variable which it tries to read.
+
+    Arguments are also checked by the function's annotations.
 
     Examples
     --------
@@ -280,7 +282,7 @@ def _merge_styles(group: re.Match[str]) -> str:
 
 @as_annotated
 def with_prefix(drawing: str, prefix: str) -> str:
-    """Return a drawing with a prefix before all its ids, so that several can share a page.
+    """Return a drawing, an SVG element, with a prefix before its ids and links to them, to share a page.
 
     Examples
     --------

@@ -85,8 +85,8 @@ def _leaning_pair(part: float, threshold: float) -> Model:
     """Return a JumpReLU autoencoder of two features, parent and child, with a latent for each.
 
     The child's latent reads x_child alone and adds `part` times its activation to the parent's output, too;
-    the parent's latent reads x_parent - part x_child. Other weights are 1, without biases. Both latents have
-    the same `threshold`.
+    the parent's latent reads x_parent - part x_child. Of the other weights the diagonal ones are 1,
+    the rest 0, without biases. Both latents have the same `threshold`.
     """
     return Model(
         [[1.0, -part], [0.0, 1.0]], hidden="jumprelu", W_out=[[1.0, part], [0.0, 1.0]],

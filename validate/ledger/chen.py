@@ -33,7 +33,7 @@ def polygon(k: int, c: int, positive: int = 0) -> tuple[FloatArray, FloatArray]:
     """Return W (c, 2) and b of the k-gon of c features with the lengths and biases printed by Chen et al.
 
     Rows 0 to k - 1 of W are the polygon, k from 5 to 8. The other features are dropped, with rows 0: the
-    first `positive` of them have the bias 1/(2c), the rest a negative one.
+    first `positive` of them have the bias 1/(2c), the rest -1/2.
     """
     W, b = np.zeros((c, 2)), np.full(c, DROPPED_BIAS)
     length, b[:k] = PRINTED[k]

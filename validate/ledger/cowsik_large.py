@@ -68,10 +68,10 @@ class _LargeModels:
         self.enough = enough_runs("models in each cell that decides", least, origin=trained)
 
     def of(self, statistic: str, ratio: float, n: int, end: str = STOP) -> Estimate:
-        """Return the mean of a statistic over the seeds of models with n features at `end`; nan are left out.
+        """Return the mean of a statistic, with its interval, over seeds of models with n features, p = 0.05.
 
-        `statistic` is the name of a variable, such as "loss"; `ratio` is n_hidden over n. Training ended at
-        `STOP`, the paper's stopping rule, or `CONVERGED`, beyond it.
+        `statistic` is the name of a variable, such as "loss", whose nan are left out; `ratio` is n_hidden
+        over n. Training ended at `end`: `STOP`, the paper's stopping rule, or `CONVERGED`, beyond it.
         """
         values = self.at[statistic].sel(ratio=ratio, n_features=n, end=end)
         return self.family.of(mean, values.dropna("seed").values)
@@ -79,16 +79,16 @@ class _LargeModels:
     def largest(self, statistic: str) -> list[Estimate]:
         """Return means over seeds of a variable, such as "loss", at the largest size of each of three ratios.
 
-        Ratios are n_hidden/n_features, in the order of `LARGEST`; training ended at the paper's stopping
-        rule.
+        Ratios n_hidden/n_features are 0.12, 1/4, 1/2, in this order, and p is 0.05; training ended at the
+        paper's stopping rule.
         """
         return [self.of(statistic, *cell) for cell in LARGEST.items()]
 
     def single(self, statistic: str) -> float:
-        """Return a statistic of the only model with 8192 features and n_hidden/n_features = 1/2.
+        """Return a statistic of the only model with 8192 features, n_hidden/n_features = 1/2 and p = 0.05.
 
-        `statistic` is a variable of the stored models by size (`by_cell`), such as "excess". Training ended
-        by the paper's stopping rule (§2).
+        `statistic` is a variable of the dataset of trained models, such as "excess". Training ended by the
+        paper's stopping rule (§2).
         """
         values = self.at[statistic].sel(end=STOP, ratio=HALF, n_features=N8192).dropna("seed")
         return float(values.item())
@@ -96,7 +96,7 @@ class _LargeModels:
     def broken_counts(self) -> str:
         """Return text on how many models of each size were broken by training beyond the stopping rule.
 
-        A model is broken if its loss rose by over a quarter in that phase (`mask_broken_phases`).
+        A model, here of p = 0.05, is broken if its loss rose by over a quarter in that phase.
         """
         models = self.trained.isel(model=np.isclose(self.trained["p"], MIDDLE))
         sizes, flags = models["n_features"].values, models["broken"].values
@@ -110,9 +110,9 @@ def _join_estimates(estimates: list[Estimate], digits: str) -> str:
 
 
 def _by_ratio_and_size(ds: xr.Dataset, name: str) -> xr.DataArray:
-    """Return the variable `name`, such as "loss", of models `ds` by ratio, size and seed, at p = 0.05.
+    """Return the variable `name`, such as "loss", over (ratio, n_features, seed), at p = 0.05.
 
-    Models have one end of training.
+    `ds` has trained models, with a single entry along ``end``, the end of training.
     """
     return by_cell(ds)[name].squeeze("end").sel(p=MIDDLE)
 

@@ -416,8 +416,9 @@ def _gain_begins(ratio: float) -> float:
 def _limiting_gain(log_inverse_p: float) -> float:
     """Return a lower bound of ReLU's loss over JumpReLU's for noise that vanishes.
 
-    JumpReLU's loss is bounded from above at one threshold, t times the noise's s.d.: features that are off
-    cost E[Z^2; Z > t] < (t + 1/t) phi(t) each, by P(Z > t) < phi(t)/t. `log_inverse_p` is log(1/p).
+    JumpReLU's loss is bounded from above at one threshold, t = (2 l + 4 log l)^(1/2) times the noise's s.d.,
+    with l = log(1/p), which is `log_inverse_p`. Features that are off cost E[Z^2; Z > t] < (t + 1/t) phi(t)
+    each, for standard normal Z of density phi, by P(Z > t) < phi(t)/t.
     """
     cut = np.sqrt(2 * log_inverse_p + 4 * np.log(log_inverse_p))
     off = np.exp(-0.5 * cut * cut + log_inverse_p) * (cut + 1 / cut) / np.sqrt(2 * np.pi)

@@ -103,8 +103,9 @@ class _Models:
     def tally(self, statistic: str) -> str:
         """Return text on how many doublings of size show that a statistic falls, and how many refute it.
 
-        A doubling shows it if the confidence interval of its factor lies below `FALLS`, 0.95, and refutes it
-        if it lies above. `statistic` is the name of a variable, such as "loss".
+        Doublings of n_features are those of the trained models at each p and ratio; they are counted at the
+        paper's stopping rule and beyond it. A doubling shows a fall if the confidence interval of the factor
+        of `statistic`, a variable such as "loss", lies below 0.95, and refutes it if it lies above.
         """
         phrases = []
         for end, name in ((STOP, STOP), (CONVERGED, self.steps)):
@@ -141,7 +142,10 @@ class _Models:
         )
 
     def factors(self, statistic: str) -> str:
-        """Return text: the factors of `statistic`, a variable, from smallest to largest size, by ratio."""
+        """Return text: the factor of `statistic` from 128 to 4096 features, at p = 0.05, for each ratio.
+
+        It is the name of a variable, such as "loss"; training ended at the paper's stopping rule.
+        """
         return _join(self.change(statistic, STOP, GROWN), ".2g")
 
 

@@ -409,9 +409,9 @@ def _variance_gap() -> float:
 def _matching_losses() -> tuple[float, float, float]:
     """Return losses per feature of three models for pairs that are on together (a perfect matching).
 
-    At p = `P`, 0.1, and one neuron for four features. The models are the best code of independent copies of a
-    pair, in the limit of many; that code as a matrix for 128 pairs; and two pairs at opposite ends of a
-    direction.
+    p is 0.1, and there is one neuron for four features. The models are the best code of many pairs at normal
+    interference, which says which combinations of a pair's features take how much of a dimension; that code
+    as a matrix for 128 pairs; and two pairs at opposite ends of a direction.
     """
     pairs = Features(2, P, groups=[synchronous([0, 1], P)])
     best, signs = block_optimum(pairs, RATIO, starts=1), np.array([1.0, 1.0, -1.0, -1.0])
@@ -426,7 +426,7 @@ def _plane_losses() -> tuple[float, ...]:
 
     Of the features on in a plane the code decodes only the one with the longest encoding. Three losses are
     limits of infinite ratios of lengths: for pairs that are on together, pairs that exclude each other, and
-    independent features. The last is the exact loss at finite ratios, for pairs that are on together.
+    independent features. The last is the exact loss at large finite ratios, for pairs that are on together.
     """
     graphs = [[kind([j, j + 1], P) for j in range(0, 8, 2)] for kind in (synchronous, exclusive)]
     laws = [Features(8, P, groups=groups) for groups in (*graphs, ())]

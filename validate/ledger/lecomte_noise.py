@@ -39,7 +39,7 @@ STEEP = (0.08, 0.09, 0.1)  # noise where growth is seen and not saturated after 
 
 
 def _symbols() -> Any:
-    """Return the SymPy symbols of an encoding W and noise of moments mu2, mu4.
+    """Return the SymPy symbols of an encoding W and noise xi on neurons, of moments mu2, mu4 on each.
 
     In this order: eta (learning rate), u = W.xi, R = |xi|^2, m (neurons), p2 and p4 (sums of W_k^2 and
     W_k^4), mu2, mu4.

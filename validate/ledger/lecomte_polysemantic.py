@@ -50,7 +50,7 @@ def _count_ratios(ds: xr.Dataset) -> dict[int, FloatArray]:
 
 
 def _format_means(ratios: dict[int, FloatArray]) -> str:
-    """Return the mean ratio of each number m of neurons as text."""
+    """Return the mean of the ratios of each number m of neurons, the keys, as text: "1.02 at m = 64, …"."""
     return ", ".join(f"{ratio.mean():.2f} at m = {m}" for m, ratio in ratios.items())
 
 

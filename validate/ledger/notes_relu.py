@@ -49,8 +49,9 @@ def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
 def _block_bounds(quick: bool, rng: np.random.Generator) -> tuple[float, float]:
     """Return (least loss with two features on, largest q'Nq / |q|^2) over random blocks N.
 
-    Each N is minus the overlaps of unit vectors with no acute angle (`_random_block`). The loss is that of
-    ReLU(W W' x) with these vectors as encodings; q_i = v_i^2 for the leading eigenvector v of N. With `quick`
+    Each N is minus the overlaps of unit vectors with no acute angle, with a diagonal of 0. The loss is that
+    of ReLU(W W' x) with these vectors as encodings: squared error of one output given that it and another
+    feature are on, summed over ordered pairs. q_i = v_i^2 for the leading eigenvector v of N. With `quick`
     there are fewer blocks.
     """
     blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]

@@ -195,8 +195,9 @@ def _answer_o40(paths: Sequence[Path]) -> list[Statement]:
 def _answer_o47(paths: Sequence[Path]) -> list[Statement]:
     """Return the answer to O47: is the best model of five features on two neurons unique, up to symmetry.
 
-    It is for small p; two features on one neuron have two kinds at p = 1 and at some p below, and a penalty
-    on overlaps decides between them. `paths` has the file of a certificate of the pentagon.
+    For small p it is. Two features on one neuron have best models of two kinds, encodings of equal and of
+    opposite signs, at p = 1 and at some p below; with a large penalty on overlaps one feature is dropped.
+    `paths` has the file of a certificate of the pentagon.
     """
     low, high = 0.68, 0.74
     alike, below = (minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (low, high))

@@ -86,7 +86,11 @@ def _holds_arrays(value: Any) -> bool:
 
 
 def _unwrap(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Return the innermost mapping with a checkpoint's weights; `entries` itself if none is nested."""
+    """Return the innermost mapping with a checkpoint's weights; `entries` itself if none is nested.
+
+    It is nested under a usual name, such as "state_dict" or "model", or is the only mapping that has arrays,
+    beside none but those of an optimizer, settings and the like.
+    """
     for name in _CONTAINERS:
         if isinstance(entries.get(name), Mapping):
             return _unwrap(entries[name])

@@ -69,7 +69,7 @@ def random_inputs(n: int, rng: np.random.Generator, largest: float = _SIZES[1]) 
 def _kink_distances(count: int, rng: np.random.Generator) -> FloatArray:
     """Return `count` random signed distances of pre-activations from a kink, log-uniform in size.
 
-    Their unit is the length of the neuron's weights plus its |bias|.
+    Sizes are from 1e-4 to 3, in units of the length of the neuron's weights plus its |bias|.
     """
     logs = rng.uniform(float(np.log(_BESIDE[0])), float(np.log(_BESIDE[1])), count)
     return np.asarray(rng.choice([-1.0, 1.0], count) * np.exp(logs))

@@ -92,7 +92,10 @@ def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
 
 
 def _registered_before_weights(module: Any) -> str:
-    """Return the class name of an activation registered before some weights, "" if there is none."""
+    """Return the class name of the last activation before a layer with a matrix, "" if there is none.
+
+    Layers come in the order in which `module` registered them; the first such layer decides.
+    """
     seen = ""
     leaves = [part for part in module.modules() if not list(part.children())]
     for leaf in leaves:

@@ -86,8 +86,8 @@ def _add_linear_path(model: Model, by: FloatArray) -> Model:
 def _residual_mlp(arrays: dict[str, FloatArray]) -> Model:
     """Return the model of goodfire-ai/spd's residual MLP of one layer, the residual path as neurons.
 
-    `arrays` have its names: embeddings "W_E" and "W_U", weights and biases of "layers.0.mlp_in",
-    "layers.0.mlp_out".
+    It computes U' (r + W_out ReLU(W_in r + b_in) + b), r = E' x. `arrays` have its names: E, "W_E"
+    (n_features, d); U, "W_U" (d, n_features); weights and biases of "layers.0.mlp_in", "layers.0.mlp_out".
     """
     E, U = arrays["W_E"], arrays["W_U"]
     into, out = arrays["layers.0.mlp_in.weight"], arrays["layers.0.mlp_out.weight"]
@@ -99,6 +99,7 @@ def _residual_mlp(arrays: dict[str, FloatArray]) -> Model:
 def _skip_network(arrays: dict[str, FloatArray]) -> Model:
     """Return the model of layers W1, W2 with a skip connection from x to the outputs, as neurons.
 
+    It computes W2 ReLU(W1 x + b1) + b2 + x; the path x is ReLU(x) - ReLU(-x) of further hidden neurons.
     `arrays` has "W1", "W2" and biases "b1", "b2", or else these are 0.
     """
     model = _network_maker("W1", "W2", "b1", "b2")(arrays)
@@ -106,9 +107,9 @@ def _skip_network(arrays: dict[str, FloatArray]) -> Model:
 
 
 def _embedded_network(arrays: dict[str, FloatArray]) -> Model:
-    """Return the model W_in E of a fixed embedding E and W_in, with E' W_out as decoder.
+    """Return the model x -> E' W_out ReLU(W_in E x) of a fixed embedding E, without biases.
 
-    `arrays` has "E", "W_in" and "W_out"; hidden neurons are ReLUs without bias, outputs linear.
+    `arrays` has "E" (d, n_features), "W_in" (n_hidden, d) and "W_out" (d, n_hidden).
     """
     E = arrays["E"]
     return Model(arrays["W_in"] @ E, hidden="relu", W_out=E.T @ arrays["W_out"], output="identity")
@@ -117,7 +118,8 @@ def _embedded_network(arrays: dict[str, FloatArray]) -> Model:
 def _arena_autoencoder(arrays: dict[str, FloatArray]) -> Model:
     """Return the autoencoder of ARENA's exercises, which normalises the rows of its decoder at each call.
 
-    `arrays` has "W_enc", "b_enc", "b_dec", and "_W_dec" unless the decoder is the encoder's transpose.
+    `arrays` has "W_enc" (d, latents), "b_enc", "b_dec" (d,), which is subtracted from inputs too, and, unless
+    the decoder is the encoder's transpose, "_W_dec" (latents, d).
     """
     W_enc, b_dec = arrays["W_enc"], arrays["b_dec"]
     W_dec = arrays.get("_W_dec", W_enc.T)
@@ -233,8 +235,8 @@ NETWORK_NAMES = (*(network.name for network in NETWORKS), _LINEAR)
 def linear_layers(arrays: Mapping[str, Any]) -> tuple[str, list[Model]] | None:
     """Return (name, [toy model]) of a deep network whose hidden layers are linear, or None.
 
-    Its layers are "linear1", "hidden_layers.0" and so on, and "linear2" of `arrays`; W_in is their product
-    but for the last.
+    Its layers are "linear1", "hidden_layers.0" and so on, and "linear2" of `arrays`; W_in is the product of
+    all but the last, which is W_out.
     """
     if _DEEP not in arrays or not {"linear1.weight", "linear2.weight"} <= arrays.keys():
         return None

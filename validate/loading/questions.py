@@ -27,7 +27,8 @@ def _matrix_pairs(arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _ready_keys(arrays: Mapping[str, Any]) -> tuple[str, str]:
     """Return texts of possible arguments `keys`: for a toy model, and for a sparse autoencoder with ReLUs.
 
-    A text is "" if no keys fit `arrays`, and has several if names do not tell which matrix is the encoder.
+    Such an argument, "keys={…}", maps parts such as W_in to names of arrays. A text is "" if no keys fit
+    `arrays`, and has several if names do not tell which matrix is the encoder.
     """
     sizes = {name: np.size(array) for name, array in arrays.items() if as_axes(array, "f") is not None}
     toys, autoencoders = [], []

@@ -88,7 +88,7 @@ def model_of_tuple(items: tuple[Any, ...], n_features: int | None = None) -> Mod
 
 
 def _model_of_two_matrices(W_out: FloatArray, W_in: FloatArray, b: FloatArray, shapes: str) -> Model:
-    """Return the model of W_out and W_in, each as it is or, if only that fits, transposed.
+    """Return the model of W_out, W_in, as they are or, if only that fits, transposed, and output bias b.
 
     If no way or several ways fit, a ValueError is raised with the text `shapes`.
     """

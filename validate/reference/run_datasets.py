@@ -36,9 +36,10 @@ def _label_union(labels: Sequence[list[Any]]) -> list[Any]:
 
 
 def _label_span(dim: str, labels: list[Any], union: list[Any]) -> list[int]:
-    """Return [start, stop] of a run's labels along `dim` in `union`, the list of all runs' labels.
+    """Return [start, stop] with ``union[start:stop]`` a run's labels along `dim`.
 
-    A ValueError is raised if they do not follow one another there.
+    `union` is the list of all runs' labels. A ValueError is raised if `labels` do not follow one another
+    there.
     """
     first = union.index(labels[0])
     if union[first : first + len(labels)] != labels:

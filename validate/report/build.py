@@ -117,7 +117,10 @@ class _ReportRun:
         self._start = time.perf_counter()
 
     def tasks(self) -> list[Task]:
-        """Return the tasks for missing parts of runs, topics and claims; failed ones return text."""
+        """Return the tasks for missing parts of runs, for topics (parts of a section), and for claims.
+
+        A task that fails returns the error as text.
+        """
         claim_tasks = [
             DataTask(name, claims.read_or_judge, claim.needs, (claim.id,))
             for name, claim in self.claims.items()
@@ -149,7 +152,10 @@ class _ReportRun:
         return f"{task.name}: {outcome}"
 
     def page(self) -> str:
-        """Return the HTML page of all finished topics and claims, in the order of sections and claims."""
+        """Return the HTML page of all finished topics (parts of a section) and claims, in their order.
+
+        It also names those that are missing, those that failed, and time and machine of the run.
+        """
         names = [task.name for task in self.topic_tasks]
         missing = [name for name in names if name not in self.seconds]
         unchecked = sum(name not in self.seconds for name in self.claims)

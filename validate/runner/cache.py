@@ -154,9 +154,9 @@ class ResultCache:
         return self.folder / NOTES_FOLDER / f"{name}.json"
 
     def _note_key(self, name: str, needs: Collection[str]) -> list[Any]:
-        """Return the values on which a note depends: code, profile, seed, and data of the runs `needs`.
+        """Return the values on which a note depends: code, name, profile, seed, and data of the runs `needs`.
 
-        `name` is that of the note.
+        A note is stored JSON, `name` its name; the profile is "quick" or "full".
         """
         digests = [self.digest(need) if self.is_available(need) else "missing" for need in needs]
         return [code_digest(), name, self.profile, self.seed, *digests]
@@ -268,8 +268,9 @@ class DataTask(NamedTuple):
 def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
     """Return tasks for all missing pieces of runs that `works` need, then a task for each of `works`.
 
-    A work is a call ``function(results, *arguments)`` with the names of the runs that it needs. `results` has
-    the pieces that are not missing, and stores the others.
+    A piece is a part of a run that is computed by itself. A work is a call ``function(results, *arguments)``
+    with the names of the runs that it needs. `results` has the pieces that are not missing, and stores the
+    others.
     """
     works = list(works)
     pieces: dict[str, list[Task]] = {}

@@ -16,7 +16,8 @@ _GAINS = 200  # own weights of an output that are tried before the best is refin
 def _output_loss(target_weight: float, other: float, p: float, largest: float) -> float:
     """Return the least loss, over b and 0 <= v <= largest, of one output, whose target is the feature x.
 
-    The output is ReLU(v (target_weight x + other y) + b); x and y are on with probability p.
+    The loss is E (x - ReLU(v (target_weight x + other y) + b))^2; x and y are on with probability p, and
+    then uniform on [0, 1].
     """
 
     def loss(v: float) -> float:

@@ -61,10 +61,11 @@ def families(W: FloatArray, bias: bool) -> IntArray:
 
 @lru_cache(maxsize=8)
 def _output_losses_on_lattice(p: float, bias: bool) -> FloatArray:
-    """Return both outputs' least losses for a lattice of encodings, (first, second, 2).
+    """Return both outputs' losses at pairs of encodings on a lattice, (26, 51, 2), least over the biases.
 
-    They are least over the biases, or at biases of 0 without `bias`, where features are on with probability
-    p. The first encoding is from 0 on, the second of both signs. The array is read-only and cached.
+    The model is two features in one dimension, on with probability p and then uniform on [0, 1]. The first
+    encoding is 0, 0.1, ..., 2.5, the second -2.5 to 2.5; without `bias` biases are 0. The array is read-only
+    and cached.
     """
     second: FloatArray = _STEP * np.arange(-_SIZE, _SIZE + 1, dtype=np.float64)
     first = second[_SIZE:]

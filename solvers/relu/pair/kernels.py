@@ -129,7 +129,8 @@ def _mean_square_of_output(c: float, m: float, b: float, p: float) -> tuple[floa
 def _box_output_bound(a0: float, a1: float, m0: float, m1: float, b: float, p: float) -> tuple[float, float]:
     """Return a lower bound of an output's loss over a0 <= a <= a1, m0 <= m <= m1, and its derivative in b.
 
-    The output is ReLU(a x1 + m x2 + b), for the feature x1; features are on with probability p.
+    The loss is E (x1 - ReLU(a x1 + m x2 + b))^2; features are on with probability p, and uniform on [0, 1]
+    then.
     """
     # F = E min(x, (x - z)+)^2 + E (z - x)+^2: the first falls with every parameter, the second rises.
     value, slope = _loss_and_slope(a1, m1, b, p)
@@ -186,8 +187,8 @@ def _rising_roots(y: FloatArray, roots: FloatArray) -> int:
 def least_over_bias(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, float]:
     """Return the bias at which the lower bound of an output's loss over a box is least, and that bound.
 
-    The output is ReLU(a x1 + m x2 + b), for the feature x1; the box is a0 <= a <= a1, m0 <= m <= m1. For a
-    point it is the loss. Features are on with probability p.
+    The loss is E (x1 - ReLU(a x1 + m x2 + b))^2, the box a0 <= a <= a1, m0 <= m <= m1; for a point the bound
+    is the loss. Features are on with probability p, and uniform on [0, 1] then.
     """
     point = a0 == a1 and m0 == m1
     n = 4 if point else 10
@@ -298,9 +299,9 @@ def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
 
 @inner
 def _least_output_loss(w: float, v: float, p: float, biased: bool) -> tuple[float, float]:
-    """Return the least loss over b of the output ReLU(w (w x1 + v x2) + b), for x1, and that b.
+    """Return the least of E (x1 - ReLU(w (w x1 + v x2) + b))^2 over b, and that b.
 
-    Unless `biased`, b is 0. Features are on with probability p.
+    Unless `biased`, b is 0. Features are on with probability p, and uniform on [0, 1] then.
     """
     if biased:
         b, loss = least_over_bias(w * w, w * w, w * v, w * v, p)
@@ -312,7 +313,9 @@ def _least_output_loss(w: float, v: float, p: float, biased: bool) -> tuple[floa
 def least_loss_table(first: FloatArray, second: FloatArray, p: float, biased: bool) -> FloatArray:
     """Return both outputs' losses for all pairs of encodings, (first.size, second.size, 2).
 
-    Biases are the best ones if `biased`, else 0; p is the probability that a feature is on.
+    A pair is a number of `first` and one of `second`, w and v: output 1 is ReLU(w (w x1 + v x2) + b1), output
+    2 is ReLU(v (w x1 + v x2) + b2). Biases are the best ones if `biased`, else 0; features are on with
+    probability p, and uniform on [0, 1] then.
     """
     losses = np.empty((first.size, second.size, 2))
     for i in range(first.size):
@@ -384,11 +387,12 @@ def bound_below(
     most: int,
     imbalance: tuple[float, float],
 ) -> tuple[float, int]:
-    """Return a lower bound of the loss over |w1|, |w2| <= edges, and the number of boxes used.
+    """Return a lower bound of (F1 + r F2)/2 over encodings (w1, w2), and the number of boxes used.
 
-    Only encodings with |w1^2 - w2^2| in the interval `imbalance` are compared; r is the importance of the
-    second feature, p the probability that a feature is on, and biases are free if `biased`, else 0. Boxes are
-    halved until the bound is within `gap` of `loss`, or `most` boxes are used.
+    F1 and F2 are the outputs' losses. Encodings have |w1| <= edges[0], |w2| <= edges[1], and |w1^2 - w2^2| in
+    the interval `imbalance`; r is the importance of the second feature, p the probability that a feature is
+    on, and biases are free if `biased`, else 0. Boxes are halved until the bound is above `loss` - `gap`, or
+    `most` boxes are used; it is inf if no box has such an imbalance.
     """
     # Best first: the box with the lowest bound is halved until that bound is within `gap` of `loss`.
     box = (0.0, edges[0], -edges[1], edges[1])

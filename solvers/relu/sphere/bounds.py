@@ -18,7 +18,10 @@ MOST_HIDDEN, MOST_FEATURES = 10**5, 10**9
 
 
 def _harmonics(m: int, degree: int) -> list[Chebyshev]:
-    """Return the positive definite polynomials on the sphere in m dimensions, by degree; each is 1 at 1."""
+    """Return Gegenbauer's polynomials of degrees 0 to `degree`, for the sphere in m dimensions, each 1 at 1.
+
+    They are functions of inner products. On the two points of m = 1 only degrees 0 and 1 differ, and are all.
+    """
     if m == 1:  # two points: only even and odd
         return [Chebyshev([1.0]), Chebyshev([0.0, 1.0])]
 
@@ -42,9 +45,10 @@ def _candidate_extrema(f: Chebyshev, low: float, high: float) -> FloatArray:
 def _linear_programme(objective: FloatArray, m: int, t: float, degree: int) -> tuple[float, float]:
     """Return f_0 and h(1) of the best positive definite polynomial h below the kernel ReLU(c - t)^2.
 
-    h has at most this `degree`, on the sphere in m dimensions. f_0 is the mean of h over the sphere, its
-    constant term in Gegenbauer polynomials, and c an inner product; best is the least value of `objective`
-    times the coefficients. RuntimeError if the linear program is not solved.
+    h is a sum of f_k times Gegenbauer's polynomials of the degrees k up to `degree`, each 1 at 1, for the
+    sphere in m dimensions, with f_k >= 0 for k >= 1; c is an inner product. The best h has the least sum of
+    objective[k] f_k. Where h exceeds the kernel between the points tried, both numbers are lowered by the
+    excess. RuntimeError if the linear program is not solved.
     """
     basis = _harmonics(m, degree)
     objective = objective[: len(basis)]

@@ -19,13 +19,16 @@ def _transform(z: complex) -> Three:
 
 
 def _posterior(y: FloatArray, sigma: float) -> Posterior:
-    """Return, for y = v + sigma Z with normal Z, its log density, and mean and variance of v given y."""
+    """Return the log density of y, and mean and variance of v given y, for v = 1.
+
+    y is v + sigma Z with standard normal Z; all three have the shape of y.
+    """
     height = -0.5 * ((y - 1.0) / sigma) ** 2 - LOG_ROOT - np.log(sigma)
     return height, np.ones(y.shape), np.zeros(y.shape)
 
 
 def _definition() -> Definition:
-    """Return the law's density and atoms in SymPy."""
+    """Return density and atoms of v = 1 as SymPy expressions."""
     return Definition(
         sp.Symbol("v", positive=True), sp.Integer(0), sp.Integer(0), 1, {sp.Integer(1): sp.Integer(1)}
     )

@@ -21,13 +21,16 @@ def _transform(z: complex) -> Three:
 
 
 def _posterior(y: FloatArray, sigma: float) -> Posterior:
-    """Return, for y = v + sigma Z with normal Z, its log density, and mean and variance of v given y."""
+    """Return the log density of y, and mean and variance of v given y, for v exponential with mean 1.
+
+    y is v + sigma Z with standard normal Z; all three have the shape of y.
+    """
     share, first, second = cut(y / sigma - sigma)
     return 0.5 * sigma * sigma - y + share, sigma * first, sigma * sigma * second
 
 
 def _definition() -> Definition:
-    """Return the law's density and atoms in SymPy."""
+    """Return density and atoms of v exponential with mean 1 as SymPy expressions."""
     v = sp.Symbol("v", positive=True)
     return Definition(v, sp.exp(-v), sp.Integer(0), sp.oo, {})
 

@@ -81,14 +81,17 @@ def transform(z: complex) -> Three:
 
 
 def _posterior(y: FloatArray, sigma: float) -> Posterior:
-    """Return, for y = v + sigma Z with normal Z, its log density, and mean and variance of v given y."""
+    """Return the log density of y, and mean and variance of v given y, for v = |N(0, 1)|.
+
+    y is v + sigma Z with standard normal Z; all three have the shape of y.
+    """
     height, mean, variance = posterior_of_normal(y, sigma)
     share, first, second = cut(mean / np.sqrt(variance))
     return height + np.log(2.0) + share, np.sqrt(variance) * first, variance * second
 
 
 def _definition() -> Definition:
-    """Return the law's density and atoms in SymPy."""
+    """Return density and atoms of v = |N(0, 1)| as SymPy expressions."""
     v, half = density()
     return Definition(v, 2 * half, sp.Integer(0), sp.oo, {})
 

@@ -34,7 +34,10 @@ def posterior_of_normal(y: FloatArray, sigma: float) -> tuple[FloatArray, FloatA
 
 
 def _posterior(y: FloatArray, sigma: float) -> Posterior:
-    """Return, for y = v + sigma Z with normal Z, its log density, and mean and variance of v given y."""
+    """Return the log density of y, and mean and variance of v given y, for v ~ N(0, 1).
+
+    y is v + sigma Z with standard normal Z; all three have the shape of y.
+    """
     height, mean, variance = posterior_of_normal(y, sigma)
     return height, mean, np.full(y.shape, variance)
 
@@ -51,7 +54,7 @@ def density() -> tuple[Any, Any]:
 
 
 def _definition() -> Definition:
-    """Return the law's density and atoms in SymPy."""
+    """Return density and atoms of v ~ N(0, 1) as SymPy expressions."""
     v, half = density()
     return Definition(v, half, half, sp.oo, {})
 

@@ -51,7 +51,11 @@ class KernelLaw(NamedTuple):
 
 
 def transform_pointer(transform: Callable[..., Three] | None, shape: float | None) -> tuple[int, float]:
-    """Compile a law's transform; return its address and its shape parameter, (0, 0.0) for no transform."""
+    """Compile a law's transform; return its address and its shape parameter, (0, 0.0) for no transform.
+
+    `transform` returns E v^r exp(z v), r = 0, 1, 2, at a complex z, and takes the float `shape` as a second
+    argument unless that is None.
+    """
     if transform is None:
         return 0, 0.0
     compiled = transform if hasattr(transform, "py_func") else _compiled(transform)
@@ -65,9 +69,10 @@ def _compiled(function: Any) -> Any:
 
 
 def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -> Any:
-    """Return the compiled transform of a value given that it is not 0, which has the probability `share`.
+    """Return the compiled transform of a value v given that it is not 0, which has the probability `share`.
 
-    `transform` is that of the value itself; if `shaped`, both take the shape parameter too.
+    A transform returns E v^r exp(z v), r = 0, 1, 2, at a complex z. `transform` is that of v itself; if
+    `shaped`, both take the law's shape parameter as a second argument.
     """
     full_transform: Any = transform if hasattr(transform, "py_func") else _compiled(transform)
     none = 1.0 - share
@@ -93,12 +98,18 @@ def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -
 
 @inlined
 def transforms(transform: tuple[int, float], z: complex) -> Three:
-    """Return E v^r exp(z v) for r = 0, 1, 2 of a law, whose `KernelLaw.transform` is given."""
+    """Return E v^r exp(z v) for r = 0, 1, 2 of a law of values.
+
+    `transform` is `KernelLaw.transform`: the address of the law's compiled function, its shape parameter.
+    """
     return call_pointer(transform[0], z, transform[1])
 
 
 @kernel
 def all_transforms(transform: tuple[int, float], z: ComplexArray, out: ComplexArray) -> None:
-    """Write E v^r exp(z v), r = 0, 1, 2, to `out`, (3, z.size), by a law's `KernelLaw.transform`."""
+    """Write E v^r exp(z v) of a law of values, r = 0, 1, 2, to the rows of `out`, (3, z.size), z a vector.
+
+    `transform` is `KernelLaw.transform`: the address of the law's compiled function, its shape parameter.
+    """
     for i in range(z.size):
         out[0, i], out[1, i], out[2, i] = transforms(transform, z[i])

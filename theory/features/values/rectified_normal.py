@@ -21,7 +21,10 @@ __all__ = ["RECTIFIED_NORMAL", "rectified_normal"]
 
 @inlined
 def _transform(z: complex, ratio: float) -> Three:
-    """Return E v^r e^(zv), r = 0, 1, 2: the atom at 0, plus the half-normal transform at z + ratio."""
+    """Return E v^r e^(zv), r = 0, 1, 2, of v = max(0, ratio + N(0, 1)).
+
+    It is the atom at 0, plus the half-normal transform at z + ratio times exp(-ratio^2/2)/2.
+    """
     a, b, c = half_normal(z + ratio)
     share = 0.5 * math.exp(-0.5 * ratio * ratio)
     return 0.5 * math.erfc(ratio * math.sqrt(0.5)) + share * a, share * b, share * c
@@ -29,7 +32,10 @@ def _transform(z: complex, ratio: float) -> Three:
 
 @inlined
 def _nonzero_transform(z: complex, ratio: float) -> Three:
-    """Return E v^r e^(zv), r = 0, 1, 2, given v > 0, which has the probability erfc(-ratio/sqrt(2))/2."""
+    """Return E v^r e^(zv), r = 0, 1, 2, of v = max(0, ratio + N(0, 1)) given v > 0.
+
+    v > 0 has the probability erfc(-ratio/sqrt(2))/2.
+    """
     a, b, c = half_normal(z + ratio)
     share = math.exp(-0.5 * ratio * ratio) / math.erfc(-ratio * math.sqrt(0.5))
     return share * a, share * b, share * c

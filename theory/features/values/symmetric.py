@@ -29,7 +29,7 @@ def _transform(z: complex) -> Three:
 
 
 def _definition() -> Definition:
-    """Return the law's density and atoms in SymPy."""
+    """Return density and atoms of v uniform on [-1, 1] as SymPy expressions."""
     return Definition(sp.Symbol("v", positive=True), sp.Rational(1, 2), sp.Rational(1, 2), 1, {})
 
 

@@ -33,7 +33,7 @@ def transform(z: complex) -> Three:
 
 
 def _definition() -> Definition:
-    """Return the law's density and atoms in SymPy."""
+    """Return density and atoms of v uniform on [0, 1] as SymPy expressions."""
     return Definition(sp.Symbol("v", positive=True), sp.Integer(1), sp.Integer(0), 1, {})
 
 

@@ -234,7 +234,7 @@ def make(
 
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """Write settings to the file `path`; ValueError if it is damaged, or holds another run's settings."""
+    """Write settings to the file `path`; if it exists, ValueError unless it holds the same settings."""
     if path.exists():
         try:
             stored_settings = dict(json.loads(path.read_text(encoding="utf-8")))

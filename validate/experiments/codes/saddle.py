@@ -196,7 +196,10 @@ def run_polished(
 
 @plot_function
 def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the least curvature at the random code ("rug") against n_features; `ds` is from `run_hessian`."""
+    """Draw minus the least curvature over p at the random code ("rug") against n_features, beside n^-1/2.
+
+    It is the least eigenvalue of the loss's Hessian; `ds` is from `run_hessian`.
+    """
     for c in range(ds.sizes["case"]):
         case = ds.isel(case=c)
         label = f"p = {float(case['p'][0]):g}, ratio {float(case['ratio'][0]):g}"
@@ -261,7 +264,8 @@ def _departure_table(ds: xr.Dataset) -> Table:
     """Return the table of descents that start near the random code ("rug"); `ds` is from `run_departure`.
 
     By p and ratio: losses at the rug and at the end in units of the rug's in the limit, change of M = W_out
-    W_in, shares of features alone, paired and so on, largest off-diagonal |M_ij|, and slope over p.
+    W_in, shares of features alone, paired and so on, largest off-diagonal |M_ij|, and the gradient's
+    length over p.
     """
     columns = {
         **CASE_COLUMNS,
@@ -284,8 +288,8 @@ def _polished_table(ds: xr.Dataset) -> Table:
     """Return the table of trained models before and after exact descents; `ds` is from `run_polished`.
 
     By p, ratio and n_features: losses before and after, in units of the rug's in the limit; at the end the
-    slope and the least curvature over p, the number of negative ones, and the shares of features alone,
-    paired and so on.
+    gradient's length and the least curvature, both over p, the number of negative ones, and the shares of
+    features alone, paired and so on.
     """
     columns = {
         **CASE_COLUMNS,

@@ -146,9 +146,11 @@ SHARE_COLUMNS = {name: f"{{{name}:.0%}}" for name in SHARES}
 
 
 def code_shares(M: FloatArray) -> dict[str, float]:
-    """Return by name the shares of features that are alone, paired, blocked, dropped or in the remainder.
+    """Return by name the shares of features that are "alone", "paired", "blocked", "remainder" or "dropped".
 
-    M is decoder times encoder, by which `code_structure` finds them; "skew" is how uneven the pairs are.
+    These have a hidden dimension of their own, one with another feature, or some in a block of 3 to 8; take
+    interference from many others; or have a diagonal below a tenth of the largest. "skew" is how uneven pairs
+    are, the median of the larger of -M_ij, -M_ji (1 if even). M is decoder times encoder.
     """
     structure = code_structure(M)
     return {name: getattr(structure, name) for name in (*SHARES, "skew")}

@@ -120,9 +120,11 @@ def _count_ends(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
 
 
 def _draw_against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
-    """Draw counts, or their `ratio` to n^2/(4m), against m; return axes and the least value above 0.
+    """Draw numbers of polysemantic neurons, or their `ratio` to n^2/(4m), against m, beside predictions.
 
-    `ds` is of `run_fig3`, or joins it with counts of other optimisers.
+    Return axes and the least value above 0 of a run. Predictions are n^2/(4m) and the expected numbers if
+    each feature has a neuron and sign of its own, or draws them independently. `ds` has ``polysemantic``
+    (n_hidden, run), with or without an axis ``optimiser``, as from `run_fig3` or `run_trained`.
     """
     n, m = ds.attrs["n_features"], ds["n_hidden"].values
     fine = np.unique(np.geomspace(m.min(), m.max(), 100).astype(int))
@@ -154,7 +156,7 @@ def _draw_against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]
 
 @plot_function
 def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw counts against m: runs as dots, means with their intervals, predictions as lines.
+    """Draw polysemantic neurons against m: runs as dots, means with intervals, predictions as lines.
 
     `ds` is from `run_fig3`, `run_trained` or `run_printed`.
     """
@@ -167,7 +169,7 @@ def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_ratio(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw mean counts over n^2/(4m) against m, and the predictions likewise.
+    """Draw mean numbers of polysemantic neurons over n^2/(4m) against m, and the predictions likewise.
 
     `ds` is from `run_fig3`, `run_trained` or `run_printed`.
     """

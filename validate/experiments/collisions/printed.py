@@ -144,9 +144,10 @@ def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
 def _places_table(*datasets: xr.Dataset) -> Table:
     """Return a table of the shares of features that end on the neuron of their largest first weight.
 
-    Beside them: the share that ends on the neuron of the second largest, pairs of features that stay over
-    their number by chance, the fitted preference for neurons that hold a feature already, and features on no
-    neuron. `datasets` are of `run_fig3`, one row for each of their numbers of neurons.
+    Beside them: the share that ends on the neuron of the second largest; the neurons that two such features
+    share, over their number by chance; how readily the others take the free place on a neuron that holds a
+    feature, over one on an empty neuron, a fit; and features on no neuron. `datasets` are of `run_fig3`, one
+    row for each of their numbers of neurons.
     """
     measured = ("share that stays", "second wins", "pairs that stay / chance", "preference", "on no neuron")
     rows = []

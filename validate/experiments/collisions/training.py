@@ -167,7 +167,7 @@ def train_l1(
 
 
 def check_runs(lam: float, seeds: Sequence[int]) -> tuple[float, list[int]]:
-    """Return validated `lam` and `seeds`; ValueError unless lam is positive and there are two seeds."""
+    """Return validated `lam` and `seeds`; ValueError unless lam > 0 and there are two seeds or more."""
     if len(seeds) < 2:
         raise ValueError(f"`seeds` must be at least two, for an interval; got {list(seeds)}.")
     return validation.number("lam", lam, 0, brackets="()"), list(seeds)

@@ -114,7 +114,8 @@ def run_untied(
 def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw |D|/|E| of learned features against time, with the predicted ratio for one neuron as a line.
 
-    `ds` is from `run_untied`; D is the decoder, E the encoder.
+    `ds` is from `run_untied`; D is the decoder, E the encoder. The line is for an l1 term on activations
+    (`theory.collisions.untied_length_ratio`).
     """
     fine = np.geomspace(float(ds["time"].min()), float(ds["time"].max()), 100)
     ax.plot(fine, untied_length_ratio(fine), color="C0", label="one neuron, l1 on activations")

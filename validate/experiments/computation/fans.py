@@ -33,9 +33,10 @@ def size_label(at: xr.Dataset | xr.DataArray) -> str:
 
 
 def losses_over_p(best: BestNetwork, p: float) -> dict[str, float]:
-    """Return losses of a search over p: "best", its "error", "naive", and the "lower_bound".
+    """Return losses of a search, divided by p: "best", its "error", "naive", and the "lower_bound".
 
-    `best` is of `best_network`.
+    Losses are per feature; `best` is what `best_network` found, and has them. The naive network has neurons
+    of one feature each.
     """
     names = {"best": "loss", "lower_bound": "lower_bound", "naive": "naive", "error": "error_estimate"}
     return {name: getattr(best, field) / p for name, field in names.items()}

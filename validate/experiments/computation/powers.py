@@ -57,7 +57,10 @@ def run_powers(
 
 @plot_function
 def plot_powers(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the best neuron for two features over the naive one against p; `ds` is from `run_powers`."""
+    """Draw mean powers of the error of the best neuron for two features, over the naive one's, against p.
+
+    The naive neuron serves one feature; `ds` is from `run_powers`.
+    """
     for power in ds["power"].values:
         at = ds.sel(power=power)
         ax.plot(ds["p"], at["best"] / at["naive"], ".-", label=f"power {int(power)}")

@@ -145,11 +145,11 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_trained(ds: xr.Dataset) -> list[Finding]:
-    """Return findings on the criteria of trained networks, at four settings; `ds` is of `run_trained`.
+    """Return findings on the criteria of trained networks; `ds` is of `run_trained` at its four settings.
 
-    They are that losses have small errors and are not below the lower bound; that at least half of the runs
-    end within 1e-3 of the naive loss at the first setting, and below it at the second and third; and that a
-    run ends below it at the fourth.
+    These are the targets, sizes and p along ``place``. Criteria are that losses have small errors and are not
+    below the lower bound; that at least half of the runs end within 1e-3 of the naive loss at the first
+    setting, and below it at the second and third; and that a run ends below it at the fourth.
     """
     excess = (ds["loss"] / ds["naive"] - 1).transpose("place", "seed").values
     near, below = NEAR.satisfied(np.abs(excess)), BELOW.satisfied(excess)

@@ -28,10 +28,10 @@ NEAR_STATE_EVOLUTION = Criterion("standard errors from state evolution", "<=", p
 
 
 def _draw_projection(n: int, m: int, projection: str, rng: np.random.Generator) -> rug.RugMatrix | FloatArray:
-    """Return a random projection of n features to m dimensions: orthogonal, or a normal matrix (m, n).
+    """Return a random projection of n features to m dimensions.
 
-    If `projection` is "orthogonal", its rows are drawn from a Hadamard matrix (`RugMatrix`); else entries
-    have the variance 1/m.
+    If `projection` is "orthogonal" it is a `RugMatrix`, (n, n): n/m times the projector on m random rows of a
+    Hadamard matrix. Else it is an array (m, n) of independent normal entries of variance 1/m.
     """
     return rug.rug_matrix(n, m, rng) if projection == "orthogonal" else rng.normal(size=(m, n)) / np.sqrt(m)
 
@@ -144,7 +144,7 @@ def run_recovery(
 
 @plot_function
 def plot_passing(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the errors of message passing after each step beside state evolution; of `run_passing`."""
+    """Draw mean squared errors of message passing after each step, and state evolution; of `run_passing`."""
     for i in range(ds.sizes["case"]):
         at = ds.isel(case=i)
         label = f"p = {float(at['p']):g}, ratio {float(at['ratio']):g}"

@@ -34,8 +34,9 @@ def losses_on_rug(
     """Return each decoder's loss per feature on `samples` outputs of one random code ("rug"), of seed `key`.
 
     `best` are the decoders, of `solvers.decoders`: a y + b for outputs y that are above a threshold or, for
-    TopK, among the k largest, else 0. The rug, see `solvers.rug`, has n features on m neurons; features are
-    on with probability p.
+    TopK, among the k largest, else 0. Outputs are y = R x, less the mean interference, with a rug R of unit
+    diagonal for n features on m neurons (`solvers.rug`); features x are on with probability p, and uniform on
+    [0, 1] then.
     """
     rng = np.random.default_rng(key)
     R = rug.rug_matrix(n, m, rng)

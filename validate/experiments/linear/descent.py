@@ -191,8 +191,9 @@ def follow_routes(
     """Return decoders and transposed encoders after `steps` of the exact flow and, if `trained`, of training.
 
     The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden): decoder or encoder first, then the
-    route, flow or training. Both start from A0 and C0 (n_runs, n_features, n_hidden). `inputs` are the
-    samples, `rate` is the learning rate, `rule` is "tied", "pair", "encoder" or "decoder", as for `descend`.
+    route, flow or training. Both start from A0 and C0 (n_runs, n_features, n_hidden); C0 is used by the rule
+    "pair" alone. `inputs` are the samples, `rate` is the learning rate, `rule` is "tied", "pair", "encoder"
+    or "decoder", as for `descend`.
     """
     sigma, t = inputs.T @ inputs / len(inputs), 2 * rate * steps
     encoders = [C.T if rule == "pair" else None for C in C0]

@@ -36,6 +36,8 @@ def draw_starts(n_features: int, n_hidden: int, runs: int, seed: int) -> FloatAr
 def inverse_participation(W: npt.ArrayLike) -> FloatArray:
     """Return |W_i|_4^4/|W_i|_2^4 of each encoding, which depends on its direction and not on its length.
 
+    Encodings are along the last axis of W, which the result lacks.
+
     Examples
     --------
     >>> float(inverse_participation([0.5, -0.5]))

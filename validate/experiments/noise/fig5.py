@@ -41,8 +41,8 @@ STANDARD_DEVIATIONS = (
 def onset_statistic(noise_std: npt.ArrayLike) -> Callable[[FloatArray], float]:
     """Return a function that takes growths (run, noise) and returns the noise at which they set in.
 
-    Growths are those of fourth norms |W_i|_4^4 over the ones without noise, at the standard deviations
-    `noise_std`. They set in where their mean over runs reaches 0.1.
+    A growth is a mean fourth norm |W_i|_4^4 less that without noise, at each standard deviation of
+    `noise_std`. Growths set in where their mean over runs reaches 0.1, by interpolation.
     """
     return lambda samples: first_level(noise_std, samples.mean(axis=0), SEEN)
 

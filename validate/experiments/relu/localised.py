@@ -262,9 +262,9 @@ def _compare_llc(ds: xr.Dataset) -> xr.Dataset:
 def _judge(ds: xr.Dataset) -> list[Finding]:
     """Return the findings on measured against predicted learning coefficients; of `run_localised`.
 
-    They are, where the prediction is meant to hold: the share of places within 3 standard errors, the mean of
-    all deviations, the spread of chains over that predicted, and the share of predictions shifted by 1/2 that
-    would pass.
+    They are, where the prediction is meant to hold: the share of places within 3 standard errors, the mean
+    deviation over its standard error, the spread of chains over that predicted (less 1), and the share of
+    predictions shifted by 1/2 that would pass.
     """
     at = _compare_llc(ds).stack(place=("minimum", "setting"))
     at = at.where(at["claimed"], drop=True)

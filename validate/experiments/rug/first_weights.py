@@ -11,8 +11,8 @@ def _show_first_weights(aligned: xr.Dataset, linear: xr.Dataset) -> TopicContent
     """Return the table of the report's part "first weights": what they decide.
 
     By p, ratio and first weights, it has the mean loss over the random code's, less 1, and the share of
-    features that end without a diagonal. Both have models of `run_trained`: those of `aligned` begin with
-    W_out = W_in', those of `linear` with independent weights.
+    features that end dropped, M_ii below a tenth of the largest. Both have models of `run_trained`: those of
+    `aligned` begin with W_out = W_in', those of `linear` with independent weights.
     """
     kinds = {"W_out = W_in'": models_frame(aligned), "independent (source)": models_frame(linear)}
     frame = pd.concat(kinds, names=["first weights"]).reset_index("first weights")

@@ -55,9 +55,10 @@ def _early_check(**settings: Any) -> ReproductionCheck:
 
 
 def _begun_check(variable: str, **settings: Any) -> ReproductionCheck:
-    """Return the check that begins to train a model anew: `variable`, of losses on the way, agrees to 1 %.
+    """Return the check that begins a stored training run anew: its first losses must agree to 1 %.
 
-    `settings` are the length and the seeds of what is trained.
+    `variable` has these losses, "history" or "epoch_losses"; `settings` are the seeds trained, and where
+    training breaks off (most_steps or most_epochs).
     """
     return ReproductionCheck({**settings, "evaluation_samples": 2}, [variable], 1e-2, _DRAWN)
 

@@ -149,8 +149,8 @@ COLOURS = ("C1", "C2", "C3", "C4", "C5", "C6")
 def _draw_models(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None:
     """Draw losses of models over `x`: open markers at the stopping rule, filled ones after further steps.
 
-    Losses are over that at ratio 0; `ds` is of `loss_curves`, `x` a variable of it, such as "model_p". A
-    legend names the `sizes`, even those that this panel does not show.
+    Losses are over that at ratio 0; `ds` is of `loss_curves`, `x` a variable of it, such as "model_p". Labels
+    for a legend name the `sizes`, even those that this panel does not show; None gives none.
     """
     for n in np.unique(ds["n_features"]):
         marker, colour = STYLES.get(int(n), ("x", "C6"))

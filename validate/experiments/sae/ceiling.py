@@ -94,7 +94,7 @@ def run_reached(
 def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
     """Draw `what`, "f1", "mse" or "explained_variance", against L0 for decoders that know the dictionary.
 
-    `ds` is of `run_reached`.
+    `ds` is of `run_reached`, which has no "mse", or has such scores from `solvers.sae.ceiling`.
     """
     validation.choice("what", what, tuple(_AXES))
     drawn = set()

@@ -76,9 +76,10 @@ def _gradient(at: _Weights, y: Floats, l1: float) -> tuple[float, _Weights]:
 def _fit_adam(
     at: _Weights, y: Floats, l1: float, steps: int, rng: np.random.Generator, free: bool
 ) -> _Weights:
-    """Return the weights after Adam on random batches of y; unless `free`, the dictionary psi stays.
+    """Return the weights of an autoencoder after Adam on random batches of y, its atoms of length 1.
 
-    It starts `at` weights, for `steps` steps; `l1` is the strength of the l1 norm of the code.
+    y are activations, (samples, dimensions). Minimised is half the squared error plus `l1` times the l1 norm
+    of the code, from the weights `at`, in `steps` steps; unless `free`, the dictionary psi stays.
     """
     first, second = ([np.zeros_like(part) for part in at] for _ in range(2))
     for step in range(1, steps + 1):

@@ -22,9 +22,10 @@ def initial_weights(m: int, scale: float, seed: int, run: int) -> FloatArray:
 
 
 def flow_times(times: npt.ArrayLike | None, m: int, lam: float) -> FloatArray:
-    """Return validated flow times.
+    """Return flow times as a vector; ValueError if one is negative.
 
-    For None `default_times`, by m, the neurons, and `lam`, the l1 strength.
+    For None they are the 120 of `default_times`, from before the first of m weights reaches 0 under the l1
+    strength `lam` to after the last but one.
     """
     return default_times(m, lam) if times is None else vector("times", real("times", times, 0))
 

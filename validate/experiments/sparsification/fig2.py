@@ -90,7 +90,8 @@ AXIS_LABELS = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
 def _draw_curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
     """Draw `name` ("nonzeros" or "l1_norm") of all runs, the limit law and the source's curve against time.
 
-    `ds` is of `run_fig2`.
+    The limit law is the mean expected for many weights, the curve that of Lecomte et al. (2024); `ds` is of
+    `run_fig2`.
     """
     law = ds[f"law_{name}"].assign_attrs(label="limit law")
     t, runs = ds["time"], ds[name].isel(time=slice(None, None, 4))
@@ -116,7 +117,8 @@ def plot_l1_norm(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
     """Draw the mean of exact runs and the source's curve over the limit law, with one run's ± 1 s.d.
 
-    `ds` is from `run_fig2`; both are of `name`, "nonzeros" or "l1_norm", against time.
+    All are of `name`, "nonzeros" or "l1_norm", against time. The limit law is the mean expected for many
+    weights, with its deviation; the curve is that of Lecomte et al. (2024). `ds` is from `run_fig2`.
     """
     t, law, every_fourth = ds["time"].values, ds[f"law_{name}"].values, slice(None, None, 4)
     spread, source = ds[f"law_{name}_std"].values / law, ds[f"source_{name}"].values / law
@@ -169,8 +171,8 @@ def _show_curves(ds: xr.Dataset) -> TopicContent:
 def _law_table(ds: xr.Dataset) -> Table:
     """Return the table of l1 norm and nonzeros at eight times, beside the limit law; of `run_fig2`.
 
-    For both it has the mean of the runs, the law, the standard deviation of runs and of the law, and the
-    source's curve over the mean.
+    For both it has the mean of the runs, the law (the mean expected for many weights), the standard deviation
+    of runs and of the law, and the curve of Lecomte et al. (2024) over the mean.
     """
     rows = []
     for u in TABLE_TIMES:

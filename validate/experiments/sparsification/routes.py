@@ -75,10 +75,12 @@ def run_agreement(
 def _train_norms(
     first: FloatArray, lam: float, t: FloatArray, rate: float, optimizer: str
 ) -> tuple[FloatArray, FloatArray]:
-    """Return nonzeros (weights above the chatter) and l1 norms, each (run, time), of training in PyTorch.
+    """Return nonzeros and l1 norms, each (run, time), of encodings trained in PyTorch.
 
-    `first` are first weights (run, m), `lam` is the l1 strength, `rate` the learning rate, t are times,
-    learning rate times steps; `optimizer` is "sgd" or "adamw".
+    Weights up to 2 `rate` `lam` in size count as 0: autograd's sign makes those at zero jump by one step of
+    the l1 force. The loss of an encoding is (1 - |W|^2)^2/4 + lam |W|_1. `first` are first weights (run, m),
+    `lam` is the l1 strength, `rate` the learning rate, t are times, learning rate times steps; `optimizer` is
+    "sgd" or "adamw".
     """
     torch = load_torch()
     W = torch.tensor(first, dtype=torch.float64, requires_grad=True)
@@ -100,8 +102,9 @@ def _train_norms(
 def _show_routes(ds: xr.Dataset) -> TopicContent:
     """Return the table of the report's part "routes", from `ds` of `run_agreement`.
 
-    By time it has nonzero weights and l1 norm of an encoding: exact, of the limit law, and the largest
-    relative differences of flow and PyTorch from the exact ones.
+    By time it has nonzero weights and l1 norm of an encoding: exact, expected for many weights (the limit
+    law), and the largest relative differences from the exact ones of the flow of all encodings and of
+    training in PyTorch.
     """
     rows = []
     for t in ds["time"].values:

@@ -121,9 +121,9 @@ def extrapolate(ds: xr.Dataset) -> xr.DataArray:
 def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
     """Return for each case the relative deviation at the largest size from a line in 1/n through the others.
 
-    Deviations are of losses over the line, less 1, each an estimate with an interval over the seeds; one
-    without 0 refutes the line. Losses, per feature, are the variable ``trained`` (case, n_features, steps,
-    seed) of `trained`, of `run_groups`, after the longest training.
+    Deviations are of losses over the line, less 1, each an estimate with an interval over the seeds; an
+    interval that excludes 0 refutes the line. Losses, per feature, are the variable ``trained`` (case,
+    n_features, steps, seed) of `trained`, of `run_groups`, after the longest training.
     """
     last = trained["trained"].isel(steps=-1).sortby("n_features").transpose("n_features", "case", "seed")
     at = 1.0 / last["n_features"].values

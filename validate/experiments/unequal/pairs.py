@@ -37,15 +37,18 @@ HALF_ON = _stored_cases(0.5, 0.25)
 def pair_law(kind: str, strength: float, p: float) -> Features:
     """Return the law of two features, each on with probability p.
 
-    It is a mixture: the share `strength` is a law of the `kind` "exclusive" or "synchronous", the rest of
-    independent features.
+    It is a mixture: the share `strength` is a law of the `kind` "exclusive" (never on together) or
+    "synchronous" (always on together), the rest that of independent features.
     """
     table = KINDS[validation.choice("cases", kind, tuple(KINDS))]([0, 1], p)
     return Features(2, p, groups=[partial_dependence(table, strength)])
 
 
 def check_cases(cases: Sequence[Case]) -> None:
-    """Raise ValueError unless all cases are (kind, strength, p, ratio), within their ranges."""
+    """Raise ValueError unless all cases are (kind, strength, p, ratio), with a ratio in (0, 1].
+
+    The other three must make a law of a pair of features (`pair_law`).
+    """
     for case in cases:
         if len(case) != 4:
             raise ValueError(

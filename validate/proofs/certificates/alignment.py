@@ -105,7 +105,7 @@ def _networks(n: int, k: int, p: Fraction, delta: Fraction) -> Iterator[Network]
 
 
 def _arrays(*parts: Any) -> Network:
-    """Return the arrays of numbers W, beta, V and c of a network, `parts`, as arrays of fractions."""
+    """Return (W, beta, V, c) of a network as object arrays of fractions; `parts` are these, of numbers."""
     return tuple(np.vectorize(Fraction, otypes=[object])(part) for part in parts)
 
 
@@ -129,7 +129,8 @@ def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
 def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
     """Return (W, beta, V, c) of one neuron that reads x_0 - slope x_1, with small output weights.
 
-    It serves two features: W is (1, 2), V (2, 1). p is the probability that a feature is on.
+    It serves two features: W is (1, 2), beta `slope`, V = W'/(1 + slope^2), and c gives the outputs the mean
+    p/2 of a feature; p is the probability that it is on.
     """
     u = np.array([Fraction(1), -slope])
     V = u / (1 + slope**2)
@@ -139,16 +140,17 @@ def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
 def _steep_pair(slope: Fraction) -> Network:
     """Return (W, beta, V, c) of one neuron that reads x_0 - slope x_1, with an output weight of -1/slope.
 
-    It serves two features, the second by the large weight: W is (1, 2), V (2, 1).
+    It serves two features, the second by the large weight: W is (1, 2), V = (1, -1/slope)'. beta is `slope`,
+    and c = (-slope, 1).
     """
     return _arrays([[1, -slope]], [slope], [[1], [-1 / slope]], [-slope, 1])
 
 
 def _two_neurons(slope: Fraction, angle: Fraction, p: Fraction) -> Network:
-    """Return (W, beta, V, c) of two neurons for features 0 to 2, whose difference reads x_1 - angle x_2.
+    """Return (W, beta, V, c) of two neurons that serve features 0 to 2: W is (2, 3), V (3, 2).
 
-    Both read feature 0, and the second also features 1 and 2, with weights of at most `slope` times that on
-    feature 0. `angle` is at most 1; p is the probability that a feature is on.
+    The first reads x_0, the second x_0 + (slope/2) (x_1 - angle x_2); their difference serves features 1 and
+    2. `angle` is at most 1; p is the probability that a feature is on.
     """
     scale = slope / 2  # the pair's encodings have squares 1 + angle^2 <= 2
     (u,), (beta,), V, c = _gentle_pair(angle, p)

@@ -38,7 +38,7 @@ def _output_terms(row: list[Fraction], i: int, b: Fraction, p: Fraction) -> list
     """Return the terms whose sum is E ReLU(y)^2 - 2 E x_i ReLU(y) for output i, y = row x + b.
 
     A term (c, inside, power) stands for c max(sum of inside, 0)^power; `row` and b are the output's weights
-    and bias. In the words of ``check.py`` these are 2 E F_2 and -2 E x_i F_1.
+    and bias. The two parts are 2 E F_2(y) and -2 E x_i F_1(y), for F_k(y) = max(y, 0)^k / k!.
     """
     others = [w for j, w in enumerate(row) if j != i and w]
     active = [*others, row[i]] if row[i] else others

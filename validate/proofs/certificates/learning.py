@@ -105,5 +105,5 @@ def learning_certificate(
 
 
 def _rounded(x: Decimal) -> Fraction:
-    """Return a number as a fraction, rounded to the `_DECIMALS` decimals that certificates have."""
+    """Return a number as a fraction, rounded to the 80 decimals that certificates have."""
     return Fraction(round(Fraction(x) * 10**_DECIMALS), 10**_DECIMALS)

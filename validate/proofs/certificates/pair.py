@@ -169,5 +169,5 @@ def _half_tangents(angles: Sequence[float]) -> list[float]:
 
 
 def _fractions(values: Sequence[float] | FloatArray) -> list[Fraction]:
-    """Return floats as fractions with denominators of at most `_DENOMINATOR`."""
+    """Return floats as the nearest fractions with denominators of at most 10^5."""
     return [Fraction(float(value)).limit_denominator(_DENOMINATOR) for value in values]

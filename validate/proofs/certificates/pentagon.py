@@ -23,8 +23,9 @@ def pentagon_certificate(*, path: str | Path) -> float:
     """Write the certificate that a regular pentagon is best for five features on two neurons (MAIS-O42).
 
     One feature is on, each of the five with the same probability, uniform on [0, 1]. The file holds bounds of
-    the only critical point and a tree of boxes, as ``check_pentagon.py`` explains; they are found in floats,
-    and then checked. The least loss is returned: squared error summed over the five outputs, to 1e-12.
+    the only critical point and a tree of boxes, in which the loss of two neighbours is bounded from below, as
+    ``check_pentagon.py`` explains; they are found in floats, and then checked. The least loss is returned:
+    squared error summed over the five outputs, to 1e-12.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:  # some seconds, most of them for the check

@@ -143,8 +143,9 @@ def simpler_examples(at: Example) -> Iterator[Example]:
 def description_length(at: Example) -> tuple[int, int]:
     """Return (length, sum of integer arguments) of an example, `at`; the smaller pair is simpler.
 
-    The length is the count of its movable numbers, plus the characters of those that are not 0 (twice, zeros
-    at the end once) and of its laws. An example has (value, range or None) of each argument by name.
+    An example has (value, range or None) of each argument by name; movable are the numbers in arrays that a
+    search may change. The length is their count, plus twice the characters of each that is not 0, less its
+    zeros at the end, plus the characters of the laws as Python code.
     """
     arrays = [slot.array.ravel()[:1] if slot.is_common else slot.array.ravel() for slot in _movable_slots(at)]
     texts = [repr(float(x)).removesuffix(".0") for array in arrays for x in array if x]

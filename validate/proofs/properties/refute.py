@@ -67,7 +67,10 @@ class Refutation:
 
     @property
     def text(self) -> str:
-        """The outcome as text: whether refuted, numbers of examples and evaluations, slack, arguments."""
+        """The outcome as text: whether refuted, numbers of examples and evaluations, slack, arguments.
+
+        The slack is the inequality's value at the arguments; it fails where this is negative.
+        """
         effort = f"{self.examples} examples, {self.starts} descents, {self.evaluations} evaluations"
         outcome = "refuted" if self.refuted else "not refuted"
         return f"{outcome} ({effort}); slack {self.slack:.6g} at\n{self.code}"

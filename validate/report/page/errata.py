@@ -141,7 +141,10 @@ def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
 
 
 def _details(source: str, summary: str, table: str, ending: str = "") -> str:
-    """Return a Markdown section to unfold: the source's title, a summary, and the table with its letters."""
+    """Return a Markdown section to unfold: the source's title, a summary, its notation, `table`, `ending`.
+
+    The notation is a text on the letters in the source's formulas; it is left out if the table is "".
+    """
     title, letters = _SOURCES.get(source, (source, ""))
     head = f"<details>\n<summary><b>{_cell(title)}</b>, {summary}</summary>"
     parts = [head, _cell(letters) if table else "", table, _cell(ending), "</details>"]

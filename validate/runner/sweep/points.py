@@ -169,7 +169,10 @@ def _check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any])
 
 
 def _chunk_shape(shape: Sequence[int], batch: int | None) -> list[int]:
-    """Return the shape of a chunk of about `batch` points, which covers the last axes first."""
+    """Return the shape of a chunk of about `batch` points, which covers the last axes first.
+
+    `shape` is that of the grid. If `batch` is None there are about 1,000 chunks.
+    """
     total = math.prod(shape)
     if total > LARGEST_GRID:
         raise ValueError(f"`grid` must have at most {LARGEST_GRID} points; got {total}.")

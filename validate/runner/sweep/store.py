@@ -60,7 +60,7 @@ def _open_group(url: str, mode: str) -> Any:
 
 
 def _refusal(url: str, rule: str, error: Exception) -> ValueError:
-    """Return the ValueError for a damaged store at `url`: it must be what `rule` says."""
+    """Return the ValueError for a damaged store at `url`: it must be what `rule` says, but `error` arose."""
     return ValueError(f"`store` must be {rule}; got {short_repr(url)} ({error_text(error)}).")
 
 
@@ -130,7 +130,7 @@ class SweepStore:
 
     @property
     def names(self) -> list[str]:
-        """Names of all arrays: axes, states, and results once the first point is done."""
+        """Names of all arrays: axes, points' states and errors, and results once the first point is done."""
         return [*self.plan.axes, STATE, ERROR, *self._described]
 
     def check(self) -> None:
@@ -142,7 +142,7 @@ class SweepStore:
                 raise _refusal(self._url, rule, error) from error
 
     def prepare(self) -> None:
-        """Create the arrays of axes and states, and those of results if they are known."""
+        """Create the arrays of axes, points' states (waiting, done, failed), errors, and results if known."""
         axes: Arrays = {name: ((name,), axis_labels(name, values)) for name, values in self.plan.axes.items()}
         states: dict[str, list[Any]] = {STATE: [[], [], "int8", None], ERROR: [[], [], "str", None]}
         self._make_arrays(_describe(axes) | states | self._described)
