@@ -150,7 +150,7 @@ def few_sums(monkeypatch, most):
     ("seeds", "largest"), [(range(40), 12), pytest.param(range(1000, 1600), 17, marks=pytest.mark.slow)]
 )
 def test_derivatives_of_merged_sums_stay_within_their_stated_errors(monkeypatch, seeds, largest):
-    """Also with weights near a lattice, where cells cut what belongs together: .15 of the error at most."""
+    """Also with weights near a lattice, where cells cut what belongs together."""
     merged = 0
     for seed in seeds:
         law, M, b, rows = random_case(seed, largest)

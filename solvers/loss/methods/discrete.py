@@ -622,7 +622,7 @@ def _solve_output(task: HalvedOutput, tolerance: float, slope_tolerance: float) 
         )  # the loss changes by the square of the distance of sums
         if slope_tolerance < np.inf and (merging <= 0.5 * tolerance or most >= largest):
             by_row, by_b, slope_error = _output_derivatives(task, pairs, [steps for _, steps in laws])
-            growth = max(growth, 4.0 * (slope_error > slope_tolerance))
+            growth = max(growth, (slope_error / slope_tolerance) ** (2.0 / 3.0))
         if growth <= np.sqrt(2.0) or most >= largest:
             break
         most = int(min(most * 2 ** np.ceil(np.log2(min(growth, 1e9))), largest))
