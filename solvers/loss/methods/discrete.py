@@ -20,10 +20,10 @@ from itertools import product
 from math import comb, prod
 from typing import Literal, NamedTuple
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from ....theory.compile.kernels import kernel
 from ....theory.validation import FloatArray, IntArray
 from ...parallel import parallel_map
 from ..problem import Accuracy, Law, LossProblem, Outputs
@@ -136,7 +136,7 @@ class Step(NamedTuple):
     those that were dropped."""
 
 
-@nb.njit(cache=True)
+@kernel
 def _merge_sorted(
     position: FloatArray, mass: FloatArray, variance: FloatArray, order: IntArray, most: int, equal: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, float, float]:
@@ -484,7 +484,7 @@ def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) 
     return float(2.0 * np.sqrt(loss) * change + change * change + at_none + masses)
 
 
-@nb.njit(cache=True)
+@kernel
 def _pull_back(
     level: FloatArray, slope: FloatArray, distance: FloatArray, places: IntArray, chances: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
