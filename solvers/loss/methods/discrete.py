@@ -597,8 +597,10 @@ def _solve_output(task: HalvedOutput, tolerance: float, slope_tolerance: float) 
     row, b, target_unit, _, halves, reach, total = task
     equal = 4.0 * UNIT * reach
     least = 0.0 if total is not None else 0.01 * tolerance / (row.size * reach**2)
-    largest = MOST_SUMS if _count_states(halves[0]) <= MOST_SUMS else MOST_MERGED
-    most = FIRST_SUMS if tolerance > FIRST_TOLERANCE * reach**2 else largest
+    states = _count_states(halves[0])
+    largest = MOST_SUMS if states <= MOST_SUMS else MOST_MERGED
+    is_coarse = states > MOST_MERGED and tolerance > FIRST_TOLERANCE * reach**2
+    most = FIRST_SUMS if is_coarse else largest
     by_row, by_b, slope_error = np.zeros(row.size), 0.0, 0.0
     while True:
         laws = [_law_of_sum(row, half, (most, equal, least), total) for half in halves]

@@ -90,8 +90,8 @@ def run_codes(
 def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, legend: bool = True) -> Axes:
     """Draw the share of the neurons that each code has, against neurons per feature.
 
-    `ds` is from `run_codes`, `number_on` the mean number of features on, `alpha` the exponent of the power law
-    of their probabilities; with `legend` codes are named.
+    `ds` is from `run_codes`, `number_on` the mean number of features on, `alpha` the exponent of the power
+    law of their probabilities; with `legend` codes are named.
     """
     at = ds.sel(number_on=number_on, alpha=alpha)
     ratio = at["n_hidden"] / ds.attrs["n_features"]
