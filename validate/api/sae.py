@@ -14,6 +14,7 @@ from ...solvers.sae.optimum import ABSORBED
 from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.validation import FloatArray, count_noun, number, short_repr
+from ..experiments.drawing import DIVERGING
 from ..loading import model_of
 from ..loading.models import require_autoencoder
 from .answer import Answer, Certainty, certainty_with, law_in_words, sampled_or_exact
@@ -279,7 +280,7 @@ def draw_f1(data: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
     values = data[what].values
     low = -1.0 if what == "cosines" else 0.0
     picture = ax.imshow(
-        values, cmap="RdBu" if low else "Blues", vmin=low, vmax=1.0, interpolation="nearest", aspect="auto"
+        values, cmap=DIVERGING if low else "Blues", vmin=low, vmax=1.0, interpolation="nearest", aspect="auto"
     )
     ax.set(xlabel="feature", ylabel="latent", title={"f1": "F1"}.get(what, what))
     ax.grid(False)

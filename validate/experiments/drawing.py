@@ -44,7 +44,7 @@ DATA = "black"
 
 # Okabe and Ito's colours stay apart for the common kinds of colour blindness; black comes first, for theory.
 _COLOURS = ["000000", "0072B2", "D55E00", "009E73", "CC79A7", "E69F00", "56B4E9"]
-# Of weights: blue positive, orange negative, white zero.
+# Of all that has a sign: blue positive, orange negative, white zero.
 DIVERGING = LinearSegmentedColormap.from_list("interference", ["#D55E00", "#FFFFFF", "#0072B2"])
 STYLE: dict[Any, Any] = {
     "axes.prop_cycle": f"cycler('color', {_COLOURS})",

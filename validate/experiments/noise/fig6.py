@@ -14,7 +14,7 @@ from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
 from ...runner.declarations import Figure, Run, Topic, TopicContent
-from ..drawing import finish_axes, plot_function
+from ..drawing import DIVERGING, finish_axes, plot_function
 from .encodings import LARGE_STEP, describe_sizes, draw_starts, follow_averaged_flow, is_stuck
 
 _SPACING = 1e-4  # of the differences that give curvatures
@@ -156,7 +156,7 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the last weights of the run that is explained (Fig. 6b); `ds` is from `run_fig6`."""
     n, m = ds["W"].shape
     ax.grid(False)
-    picture = ax.imshow(ds["W"].values, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
+    picture = ax.imshow(ds["W"].values, cmap=DIVERGING, vmin=-1, vmax=1, aspect="auto")
     ax.set(xticks=range(0, m, max(1, m // 8)), yticks=range(n))
     ax.figure.colorbar(picture, ax=ax, label="weight")
     return finish_axes(ax, None, xlabel="neuron, sorted", ylabel="feature, sorted by fourth norm")

@@ -25,7 +25,7 @@ from ...runner.declarations import WHOLE, Figure, Run, Topic, TopicContent, from
 from ...training.data import sampler
 from ...training.engine import load_torch
 from ...training.loop import take_steps
-from ..drawing import draw_means, finish_axes, plot_function
+from ..drawing import DIVERGING, draw_means, finish_axes, plot_function
 
 PHENOMENON = "unequal"
 
@@ -215,7 +215,7 @@ def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
     """
     gram = ds["gram"].sel(strength=1.0).isel(n_hidden=0).values
     most = np.abs(gram).max()
-    ax.imshow(gram, cmap="coolwarm", vmin=-most, vmax=most)
+    ax.imshow(gram, cmap=DIVERGING, vmin=-most, vmax=most)
     return finish_axes(ax, None, xlabel="word", ylabel="output")
 
 

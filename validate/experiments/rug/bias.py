@@ -12,7 +12,7 @@ from ....theory import rug as theory
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ...runner.declarations import Figure, Run, Topic, TopicContent
-from ..drawing import finish_axes, plot_function
+from ..drawing import DIVERGING, finish_axes, plot_function
 from .losses import COLOURS, run_theory
 
 PLANE = {"p": np.geomspace(1e-6, 1, 121), "ratio": np.geomspace(1e-6, 1, 121)}
@@ -69,7 +69,7 @@ def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
     `ds`, of `run_theory`, has a, b and sigma of the least loss over p and ratio = n_hidden/n_features.
     """
     shift = (ds["b"] / (ds["a"] * ds["sigma"])).where(ds["sigma"] > 0)
-    look: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -4, "vmax": 4, "shading": "nearest"}
+    look: dict[str, Any] = {"cmap": DIVERGING, "vmin": -4, "vmax": 4, "shading": "nearest"}
     mesh = ax.pcolormesh(ds["p"], ds["ratio"], shift.T, rasterized=True, **look)
     ax.figure.colorbar(mesh, ax=ax, label="optimal shift b / (a σ)", extend="both")
     ax.plot(ds["p"], ds["crossover_ratio"], color="C0", label="b = 0")

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from ....solvers import rug as solvers
 from ....theory.annotations import as_annotated
 from ...runner.declarations import Figure, Run, Topic, TopicContent
-from ..drawing import finish_axes, plot_function
+from ..drawing import DIVERGING, finish_axes, plot_function
 
 
 @as_annotated
@@ -23,7 +23,7 @@ def run_rug(n_features: int = 256, n_hidden: int = 40, seed: int = 0) -> xr.Data
 def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the matrix of a Persian rug as an image (Fig. 1); `ds` is from `run_rug`."""
     reach = float(abs(ds["rug"]).quantile(0.999))
-    image = ax.imshow(ds["rug"], cmap="RdBu_r", vmin=-reach, vmax=reach, interpolation="nearest")
+    image = ax.imshow(ds["rug"], cmap=DIVERGING, vmin=-reach, vmax=reach, interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, label="R$_{ij}$ (diagonal = 1)", shrink=0.85, extend="max")
     ax.grid(False)
     return finish_axes(ax, None, xlabel="input j", ylabel="output i")

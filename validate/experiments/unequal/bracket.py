@@ -16,7 +16,7 @@ from ....theory.annotations import as_annotated
 from ....theory.unequal import loss_bound, power_law, priority_loss
 from ...runner.declarations import SUMS, Figure, ReproductionCheck, Run, Topic, TopicContent, from_rows, span
 from ...runner.findings import Criterion, post_hoc
-from ..drawing import finish_axes, plot_function
+from ..drawing import DIVERGING, finish_axes, plot_function
 
 # A bracket that is at most so wide says what the loss is; an exponent this close to 1 counts as the law 1/m.
 NARROW = Criterion("code / bound", "<=", post_hoc(2.0))
@@ -101,7 +101,7 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
     bound.
     """
     at, n = ds.sel(number_on=number_on), ds.attrs["n_features"]
-    look: dict[str, Any] = {"norm": TwoSlopeNorm(1.0, 0.0, LARGEST_COLOUR), "cmap": "RdBu_r"}
+    look: dict[str, Any] = {"norm": TwoSlopeNorm(1.0, 0.0, LARGEST_COLOUR), "cmap": DIVERGING}
     look |= {"shading": "nearest", "rasterized": True}
     mesh = ax.pcolormesh(at["between"] / n, at["alpha"], at["code_exponent"], **look)
     ax.figure.colorbar(mesh, ax=ax, label="exponent e of loss ~ m^-e", extend="max")
@@ -149,7 +149,7 @@ def _show_bracket(ds: xr.Dataset) -> TopicContent:
     figure = Figure(
         "bracket",
         "Where loss falls as 1/m",
-        "White: exponent 1. Red: the loss falls faster; blue: slower. Black line: the exact code has twice "
+        "White: exponent 1. Blue: the loss falls faster; orange: slower. Black line: the exact code has twice "
         "the proved bound; on its right side less.",
         ds,
         [partial(plot_bracket, number_on=float(on)) for on in ds["number_on"].values],
