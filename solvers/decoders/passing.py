@@ -78,11 +78,6 @@ def message_passing(
         `status` is `Status.DIVERGED` where the interference grows tenfold, as happens for an A of neither
         kind above; x is then that of the step of least interference.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or has another shape.
-
     Examples
     --------
     >>> from superposition.solvers.rug import rug_matrix

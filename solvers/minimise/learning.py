@@ -187,11 +187,6 @@ def learning_coefficient(
         to be one. Both ends are nan, and `reason` says why, where the theorems do not apply: the model is at
         no minimum, or an output is at the kink of its ReLU.
 
-    Raises
-    ------
-    ValueError
-        If an argument has another shape, is not finite or lies outside its range.
-
     Examples
     --------
     >>> from superposition.solvers.minimise import minimise

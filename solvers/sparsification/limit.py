@@ -391,11 +391,6 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     -------
     LimitLaw
 
-    Raises
-    ------
-    ValueError
-        If an argument is outside its interval, or `t` is empty.
-
     Examples
     --------
     >>> law = limit_law([0, 1e4, 1e6], lam=1e-5, m=100_000, scale=0.9)

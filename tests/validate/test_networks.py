@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import superposition as sp
-from superposition.solvers.computation import best_readout, network_loss
+from superposition.solvers.computation import best_readout, naive_loss, network_loss
 from superposition.theory.features import Features
 from superposition.theory.model import Model
 from superposition.validate import audit, loading
@@ -247,18 +247,18 @@ def test_lower_bounds_of_targets_that_are_scaled():
 
 def test_the_naive_solution_in_closed_form():
     p, n, hidden = 0.2, 5, 3
-    of_relu, kept = audit.naive_loss(Features(n, p, "symmetric"), hidden, "relu")
+    of_relu, kept = naive_loss(Features(n, p, "symmetric"), hidden, "relu")
     assert kept == hidden
     assert of_relu == pytest.approx((n - hidden) / n * (p / 6 - (p / 4) ** 2), rel=1e-14, abs=0)
-    of_size, kept = audit.naive_loss(Features(n, p, "symmetric"), hidden, "abs")  # two neurons each
+    of_size, kept = naive_loss(Features(n, p, "symmetric"), hidden, "abs")  # two neurons each
     assert kept == 1
     assert of_size == pytest.approx(4 / 5 * (p / 3 - (p / 2) ** 2), rel=1e-14, abs=0)
     # |x| - x is 2 ReLU(-x).
-    of_half, kept = audit.naive_loss(Features(4, p, "symmetric"), 2, (np.eye(4), "abs", -np.eye(4)))
+    of_half, kept = naive_loss(Features(4, p, "symmetric"), 2, (np.eye(4), "abs", -np.eye(4)))
     assert (of_half, kept) == (pytest.approx(2 * (p / 6 - p**2 / 16), rel=1e-12, abs=0), 2)
-    of_feature, kept = audit.naive_loss(Features(n, p, "symmetric"), hidden)  # one, with a bias
+    of_feature, kept = naive_loss(Features(n, p, "symmetric"), hidden)  # one, with a bias
     assert (of_feature, kept) == (pytest.approx(2 / 5 * p / 3, rel=1e-14, abs=0), 3)
-    assert audit.naive_loss(Features(n, p, "normal"), hidden)[1] == 1
+    assert naive_loss(Features(n, p, "normal"), hidden)[1] == 1
 
 
 def test_an_audit_beside_the_naive_solution():
@@ -309,7 +309,7 @@ def test_an_audit_of_a_residual_network_is_of_what_its_neurons_add():
 def test_the_naive_solution_where_features_are_mixed():
     """Its readout of three neurons ReLU(x_i) is the best one."""
     law, M = Features(4, 0.2, "symmetric", scale=[1, 2, 1, 1]), 0.1 * RNG.normal(size=(4, 4))
-    loss, count = audit.naive_loss(law, 3, (np.eye(4), "relu", M))
+    loss, count = naive_loss(law, 3, (np.eye(4), "relu", M))
     of = [
         network_loss(best_readout(np.delete(np.eye(4), k, axis=0), 0.0, law, mixing=M), law, mixing=M).loss
         for k in range(4)

@@ -40,11 +40,6 @@ def shared_drop_time(ratio: npt.ArrayLike) -> Real:
     float or ndarray of float64
         lam T, with a relative error of order lam.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> round(shared_drop_time(0.8), 6)

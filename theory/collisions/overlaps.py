@@ -38,11 +38,6 @@ def initial_forces(
     -------
     benefit, interference : float or ndarray of float64
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> initial_forces(3, 4, 0.25)

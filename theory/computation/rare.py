@@ -73,11 +73,6 @@ def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> Rare
     RareLosses
         Exact but for roundings. For "relu" all three fields are (1 - n/F)/6: nothing is gained over `naive`.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> found = rare_losses(100, 50, target="abs")

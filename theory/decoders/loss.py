@@ -74,11 +74,6 @@ def bayes_decoder(
     float or ndarray of float64
         Broadcast shape. Relative error below 1e-10 where the odds of on to off are at least 1e-10.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> bayes_decoder([0.0, 0.3, 0.6], 0.05, 0.1).round(3)

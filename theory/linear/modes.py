@@ -34,11 +34,6 @@ def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, 
     float or ndarray of float64
         Relative error a few roundings, times (1 + c eigenvalue t) where the result is still far below 1.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> aligned_mode(0.1, 1.0, [0.0, 1.0, 2.0, 10.0]).round(4)

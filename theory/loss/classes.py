@@ -124,11 +124,6 @@ def class_loss(
         j over the features that are on; that of its derivatives by M and b below 1e-14 of \|b_i\| + sum_j
         \|M_ij\| + 1. Rounding of W W' itself, of relative size 1e-16, comes on top.
 
-    Raises
-    ------
-    ValueError
-        If an argument has another shape or is out of range.
-
     Examples
     --------
     >>> W = [[1.0], [-1.0]]                       # two features, one dimension

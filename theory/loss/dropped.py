@@ -93,11 +93,6 @@ def dropped_bound(
         A number that sum_(k > K) p^k (1 - p)^(n-k) L_k never exceeds, rounding included: it is
         raised by a factor of 1 + 1e-10.
 
-    Raises
-    ------
-    ValueError
-        If an argument has another shape or is out of range.
-
     Examples
     --------
     >>> pair = np.array([[1.0, -1.0], [-1.0, 1.0]])

@@ -157,11 +157,6 @@ def simplex_square(n_features: int, noise_std: float) -> float:
     float
         s, near 1 - sigma^2/2 for weak noise. Absolute error 1e-7.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> round(simplex_square(1, 0.1), 6)

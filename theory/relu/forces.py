@@ -95,11 +95,6 @@ def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayL
         features in two dimensions, with the largest overlap mu, |W_i|² = 1/(1 - mu) and the bias -mu/(1 -
         mu).
 
-    Raises
-    ------
-    ValueError
-        If an argument has another shape or is out of range.
-
     Examples
     --------
     >>> from superposition.theory.relu import class_loss, polygon

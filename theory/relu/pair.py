@@ -59,11 +59,6 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     float or ndarray of float64
         In (0, 1], relative error below 1e-13.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> round(onset_importance(0.6, -1), 9), round(onset_importance(0.6, 1), 9)

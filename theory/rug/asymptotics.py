@@ -40,11 +40,6 @@ def asymptotic_shift(p: ArrayLike) -> Any:
     float or ndarray of float64
         Within 1e-6 of the root for p <= 0.01.
 
-    Raises
-    ------
-    ValueError
-        If `p` lies outside (0, 1].
-
     Examples
     --------
     >>> round(asymptotic_shift(1e-6), 4)

@@ -50,11 +50,6 @@ def sigma(p: ArrayLike, ratio: ArrayLike) -> Any:
     float or ndarray of float64
         0 at ratio 1. Exact to a few rounding errors.
 
-    Raises
-    ------
-    ValueError
-        If `p` or `ratio` lies outside (0, 1] or is not finite.
-
     Examples
     --------
     >>> round(sigma(0.05, 0.25), 6)

@@ -35,11 +35,6 @@ def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float
     float
         Expected squared error plus l1 penalty.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> true_pair_loss(0.2, 0.0, 0.05, 0.2)

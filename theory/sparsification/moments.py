@@ -68,11 +68,6 @@ def truncated_moments(zeta: npt.ArrayLike, order: int) -> FloatArray:
     ndarray of float64, shape zeta.shape + (order + 1,)
         To a relative 1e-14, for zeta > 5 to 1e-15 zeta² (what a rounding of zeta does).
 
-    Raises
-    ------
-    ValueError
-        If `zeta` or `order` is outside its interval.
-
     Examples
     --------
     >>> truncated_moments(0, 2).round(6)

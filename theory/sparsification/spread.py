@@ -27,11 +27,6 @@ def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, Float
         :math:`1/\lambda` on; and :math:`m' = |W|_1^2` (Lecomte et al. 2024, §2.4 and Fig. 2). Heuristic:
         orders of magnitude, off by a factor of 3 or more in places.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> nonzeros, l1_norm = scaling_law([0, 1e4, 1e6], lam=1e-5, m=100_000)

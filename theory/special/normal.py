@@ -148,11 +148,6 @@ def ramp_moments(x: npt.ArrayLike, order: int) -> FloatArray:
         The relative error is below 3e-15, for x < -1 below 3e-15 x^2, which is what a rounding of x does.
         Moments below 1e-290 may underflow.
 
-    Raises
-    ------
-    ValueError
-        If `x` or `order` is outside its interval.
-
     Examples
     --------
     >>> ramp_moments(0.0, 3).round(6)

@@ -35,11 +35,6 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
     -------
     Features
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> power_law(1.0, 4, 2.0).p.round(6), power_law(1.0, 4, 3.0).p.round(6)

@@ -7,7 +7,7 @@ from ..loading import LAYOUTS, Layout, Weights, recognise, state_of
 
 if TYPE_CHECKING:
     from .models import Audit, audit, read
-    from .networks import NetworkAudit, audit_network, naive_loss
+    from .networks import NetworkAudit, audit_network
     from .results import COLUMNS, VERDICTS, ModelAudit
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "Weights",
     "audit",
     "audit_network",
-    "naive_loss",
     "read",
     "recognise",
     "state_of",
@@ -29,7 +28,7 @@ __all__ = [
 # Parts that a loss alone, which takes the bias of a model from here, need not load.
 _SOURCES = {
     **dict.fromkeys(("Audit", "audit", "read"), "models"),
-    **dict.fromkeys(("NetworkAudit", "audit_network", "naive_loss"), "networks"),
+    **dict.fromkeys(("NetworkAudit", "audit_network"), "networks"),
     **dict.fromkeys(("COLUMNS", "VERDICTS", "ModelAudit"), "results"),
 }
 _get, _names = lazy_submodules(__name__, __path__, (), _SOURCES)

@@ -1,4 +1,4 @@
-"""The command line: ``superposition report | gallery | predict | atlas | audit | check | claims | …``."""
+"""What a shell calls: the program ``superposition``, a module for each group of its commands."""
 
 import os
 import sys

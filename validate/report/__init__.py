@@ -1,4 +1,4 @@
-"""The report: the page, its figures and tables, the gallery, the explorer."""
+"""One HTML page of all runs and statements, pictures of the main results, models that can be dragged."""
 
 from ...theory.lazy import lazy_submodules
 

@@ -149,8 +149,8 @@ def _show_bracket(ds: xr.Dataset) -> TopicContent:
     figure = Figure(
         "bracket",
         "Where loss falls as 1/m",
-        "White: exponent 1. Blue: the loss falls faster; orange: slower. Black line: the exact code has twice "
-        "the proved bound; on its right side less.",
+        "White: exponent 1. Blue: the loss falls faster; orange: slower. Black line: the exact code has "
+        "twice the proved bound; on its right side less.",
         ds,
         [partial(plot_bracket, number_on=float(on)) for on in ds["number_on"].values],
         columns=3,
