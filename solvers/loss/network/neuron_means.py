@@ -1012,7 +1012,7 @@ class UnitMeans:
     mean: float
     """E h."""
     on: float
-    """Derivative of `mean` by the bias; P(h > 0) without a threshold."""
+    """Derivative of `mean` by the bias; without a threshold P(z > 0) + P(z = 0) / 2."""
     by_targets: FloatArray
     """(n,): E h target(x_l)."""
     by_b: float
@@ -1148,6 +1148,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         slope_error += 4.0 * SAFE * float(change[:2].max()) + beyond * (1.0 + np.pi / unit.reach[1])
         slope_error += rounding * (1.0 + float(s[-1])) + 2.0**-42
         active_error += jump
+    active, active_error = _without_kink(unit, active, active_error)
     by_targets, by_w = mean * target_means, np.zeros(n)
     by_targets[inputs] = targets
     by_w[inputs] = slopes
@@ -1156,6 +1157,28 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
     return UnitMeans(
         mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active, active_error, method
     )
+
+
+def _without_kink(unit: HiddenNeuron, active: float, error: float) -> tuple[float, float]:
+    """Return P(z > t) of the neuron `unit`, and its error; `active` has half of P(z = 0) at a kink, too.
+
+    `error` is that of `active`. Where values have a density z is 0 only if the bias is, up to rounding, and
+    no feature with a weight is on. Where they are atoms bias and threshold are raised by the same amount: no
+    half is counted at a threshold above 0.
+    """
+    context = unit.context
+    if unit.t > 0.0:
+        return active, error
+    if context.atoms.size:
+        shift = float(np.abs(unit.w).max(initial=0.0)) or 1.0
+        above = HiddenNeuron(context, unit.w, unit.b + shift, shift)
+        means = unit_means(above, 0.0, np.zeros(context.law.n))
+        return means.active, means.active_error
+    if abs(unit.b) > rounding_of_neuron(context, unit.w[unit.inputs], unit.b, unit.t):
+        return active, error
+    weighted = np.flatnonzero(unit.w)
+    none = context.none_and_ones(weighted)[0] if weighted.size else 1.0
+    return active - 0.5 * none, error
 
 
 def _unit_means_from_moments(
