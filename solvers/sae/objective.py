@@ -213,7 +213,8 @@ class AutoencoderObjective:
 
         def of_latent(i: int) -> tuple[FloatArray, FloatArray]:
             """Return what latent i adds to the four means, and to their errors."""
-            means, v, w = unit_means(units[i], 0.0, nothing), network.W_out[:, i], network.W_in[i]
+            means = unit_means(units[i], 0.0, nothing, by_weights=False)
+            v, w = network.W_out[:, i], network.W_in[i]
             with_x, norm, b = means.by_targets * self.law.scale, np.linalg.norm(v), network.b_in[i]
             gains = v @ self.phi
             return (

@@ -1028,11 +1028,14 @@ class UnitMeans:
     method: str
 
 
-def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0) -> UnitMeans:
+def unit_means(
+    unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0, by_weights: bool = True
+) -> UnitMeans:
     """Return E h and E h target(x_l) of a hidden neuron h, and derivatives of E h g by its weights and bias.
 
     The neuron is `unit`, g = g0 + sum of g_l target(x_l); derivatives are of this mean, as the loss needs no
-    other. The error aimed at is `share` times `FINER` times the tolerance.
+    other. The error aimed at is `share` times `FINER` times the tolerance. Derivatives by weights may be nan
+    unless `by_weights`: sums over frequencies take a third less time without them.
     """
     context, law = unit.context, unit.context.law
     n, inputs, p = law.n, unit.inputs, unit.p
@@ -1129,7 +1132,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
             if change[0] <= share * FINER * context.tol * unit.rms or count >= MOST:
                 break
             previous, count = now, 2 * count
-        slopes += sums(True)[2]
+        slopes += sums(True)[2] if by_weights else np.nan
         mean += now[0]
         targets += now[1:-2]
         by_b += now[-2]

@@ -180,13 +180,13 @@ def _measure(
 def _measure_dense(at: _Weights, law: Features, phi: Floats) -> tuple[float, float, float]:
     """Return the mean l1 norm of the dense code `at`, what it may be off by, and the mean latents on.
 
-    All are exact, as sums of means of single latents: the code rebuilds every input. `phi` has the directions
-    of the features of `law`.
+    The code rebuilds every input, so that means of single latents are enough, which are exact. One latent a
+    dimension is on where any feature is. `phi` has the directions of the features of `law`.
     """
     samples = max(_PER_LATENT * at.b.size, 1000)
     model = Model(at.W.astype(float), hidden="relu", W_out=at.psi.astype(float), output="identity")
     exact = AutoencoderObjective(law, phi, l1=1.0, method="samples", samples=samples)(model, gradient=False)
-    return exact.l1, exact.error_estimate, exact.l0
+    return exact.l1, exact.error_estimate, len(phi) * (1.0 - float(law.sparsity_pmf()[0]))
 
 
 def _fit(
