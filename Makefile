@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SAELENS := $(VENV)/saelens
 OUT ?= out
 
 # Numba and BLAS each start a thread a core; two of them at once on one core only get in each other's way.
@@ -11,7 +12,7 @@ export OMP_NUM_THREADS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() 
 # Modules are compiled once, not by each of the processes that a report or the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: report test test-shard test-all reproduce verdicts pages notebooks lint wheel bench docs clean
+.PHONY: report test test-shard test-all test-saelens reproduce verdicts pages notebooks lint wheel bench docs clean
 
 report: $(STAMP)
 	$(BIN)/superposition report --out $(OUT)/report
@@ -27,7 +28,7 @@ notebooks: $(STAMP)
 
 # Slow tests, and property tests at random, in twelve shards of two processes. The day chooses the shard of `test-shard`
 # and its seed, `make test-shard DAY=739947` repeats it; what SHARD_SECONDS leave no time for is counted as skipped. Verdicts
-# have a target of their own.
+# have a target of their own, and so have the tests against SAELens, which the day of the first shard runs as well.
 DAY ?= $(shell $(PYTHON) -c "import datetime; print(datetime.date.today().toordinal())")
 SHARD_SECONDS ?= 480
 SHARDS ?= 1 2 3 4 5 6 7 8 9 10 11 12
@@ -36,6 +37,7 @@ IN_SHARDS = OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest 
 
 test-shard: $(STAMP)
 	$(IN_SHARDS) --shard $$(($(DAY) % 12 + 1))/12 --seconds $(SHARD_SECONDS) tests
+	@[ $$(($(DAY) % 12)) -ne 0 ] || $(MAKE) test-saelens
 
 # Hours; `make test-all SHARDS="3 7"` runs some, with AGAIN=--again what failed in them. What became of each stands in
 # tests/slow_suite.json, which is committed.
@@ -43,6 +45,10 @@ test-all: $(STAMP)
 	failed=0; for shard in $(SHARDS); do \
 	  $(IN_SHARDS) --shard $$shard/12 --record tests/slow_suite.json $(AGAIN) tests || failed=1; \
 	done; exit $$failed
+
+# Autoencoders and synthetic data against SAELens itself (minutes), recorded as shards are.
+test-saelens: $(SAELENS)/.installed
+	OMP_NUM_THREADS=1 $(SAELENS)/bin/python -m pytest --strict-skips -m "" --record tests/slow_suite.json tests/validate/test_saelens.py
 
 # A part of each stored run, made anew and compared: half an hour; with -m "reproduce and not slow" some minutes.
 reproduce: $(STAMP)
@@ -98,3 +104,10 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,dev]'
 	touch $(STAMP)
+
+# Apart from the other: SAELens brings many packages that nothing else here needs.
+$(SAELENS)/.installed: pyproject.toml constraints.txt
+	test -x $(SAELENS)/bin/python || $(PYTHON) -m venv $(SAELENS)
+	@$(SAELENS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[saelens]' \
+	  || { echo "tests/validate/test_saelens.py was not run: SAELens could not be installed" >&2; exit 1; }
+	touch $@

@@ -25,7 +25,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # What a machine may lack. With `--strict-skips` any other skip is a failure: no test drops out unnoticed.
 ALLOWED_SKIPS = (
-    "needs a GPU", "chromium", "pip install sae-lens", "pip install devinterp", "--seconds are over",
+    "needs a GPU", "chromium", "make test-saelens", "pip install devinterp", "--seconds are over",
 )  # fmt: skip
 _BEGUN = time.monotonic()
 # What runs code that is shown, and compiles for it.
@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--strict-skips", action="store_true", help="fail where a test is skipped unexpectedly")
     parser.addoption("--shard", type=_shard, metavar="K/N", help="run the tests whose hash is K modulo N")
     parser.addoption("--seconds", type=float, help="skip, and count, what has not begun after this time")
-    parser.addoption("--record", type=Path, help="write what became of the whole shard into this JSON file")
+    parser.addoption("--record", type=Path, help="write what became of the shard or file into this JSON file")
     parser.addoption(
         "--renew-numbers",
         choices=("all", "drop"),
@@ -53,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _read_record(file: Path) -> dict[str, Any]:
-    """Return what became of the shards, by their names such as "3/12"."""
+    """Return what became of shards, by names such as "3/12", and of files that ran without a shard."""
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
@@ -69,7 +69,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     file, reports = config.getoption("--record"), terminalreporter.stats
     if file is None or exitstatus > 1 or config.getoption("--seconds") is not None:
         return
-    shards, name = _read_record(file), "{}/{}".format(*config.getoption("--shard"))
+    shards, shard = _read_record(file), config.getoption("--shard")
+    name = "{}/{}".format(*shard) if shard else " ".join(config.args)
     failed = sorted({report.nodeid for bad in ("failed", "error") for report in reports.get(bad, ())})
     counts = {outcome: len(reports.get(outcome, ())) for outcome in ("passed", "skipped", "xfailed")}
     if config.getoption("--again"):

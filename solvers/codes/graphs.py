@@ -59,15 +59,19 @@ def _hexads() -> IntArray:
 
 
 def _gewirtz() -> IntArray:
-    """Return the adjacency of the Gewirtz graph: hexads without one point, joined if disjoint."""
+    """Return the adjacency of the Gewirtz graph, (56, 56).
+
+    Its corners are the blocks of S(3, 6, 22) without one of the 22 points, joined if disjoint.
+    """
     blocks = _hexads()
     return _disjoint(blocks[blocks[:, 0] == 0])
 
 
 def _higman_sims() -> IntArray:
-    """Return the adjacency of the Higman-Sims graph.
+    """Return the adjacency of the Higman-Sims graph, (100, 100).
 
-    One corner is joined to 22 points, points to the hexads that hold them, hexads to disjoint ones.
+    Its corners are one more, the 22 points and the 77 blocks (hexads) of S(3, 6, 22), in this order. The
+    first is joined to all points, points to the hexads that hold them, hexads to disjoint ones.
     """
     blocks = _hexads()
     A = np.zeros((100, 100), np.int64)
@@ -79,10 +83,12 @@ def _higman_sims() -> IntArray:
 
 
 def _mclaughlin() -> IntArray:
-    """Return the adjacency of the McLaughlin graph, blocks joined by the number of their common points.
+    """Return the adjacency of the McLaughlin graph, (275, 275).
 
-    Its corners are 22 points, 77 hexads, and the 176 heptads that do not hold the 23rd point. A point is
-    joined to the hexads that do not hold it and to the heptads that do.
+    Blocks of S(4, 7, 23) have 7 of 23 points. The corners are the 22 points beside the first, the 77 blocks
+    that hold the first, less that point (hexads), and the 176 that do not (heptads). A point is joined to
+    hexads that do not hold it and heptads that do; hexads if disjoint; a hexad and a heptad if they have 3
+    common points, two heptads if they have 1.
     """
     blocks = _heptads()
     contains_first = blocks[blocks[:, 0] == 1][:, 1:]
@@ -98,7 +104,8 @@ def _mclaughlin() -> IntArray:
 def _quadrangle(q: int) -> IntArray:
     """Return the adjacency of GQ(q, q²), q prime: points of an elliptic quadric over q elements.
 
-    The quadric is x0 x1 + x2 x3 + N(x4, x5), N without zeros.
+    The quadric is the zeros of x0 x1 + x2 x3 + N(x4, x5) in projective 5-space, N a quadratic form that is 0
+    only at 0. Points are joined where the quadric's bilinear form of both is 0.
     """
     form = np.zeros((6, 6), np.int64)
     form[0, 1] = form[2, 3] = form[4, 4] = 1

@@ -386,10 +386,10 @@ def _symmetry_blocks(
     """Yield (l, eigenvalues, eigenvectors) of each block q = 0, ..., n - 1 of the Hessian at a point.
 
     The critical point lies beside a rug, a random code of Hadamard rows. Block q has the changes of M,
-    decoder times encoder, along e_k e_l' with k = q XOR l, e_k the columns of `_walsh_basis`. The array l has
-    the indices at which M keeps its rank: k or l is a row of the rug. The last coordinate of an eigenvector
-    is the change of the biases along e_q. `frequencies` is the number of terms of the sum that gives the
-    Hessian.
+    decoder times encoder, along e_k e_l' with k = q XOR l, e_k the normalised Walsh-Hadamard functions. The
+    array l has the indices at which M keeps its rank: k or l is a row of the rug. Eigenvectors are columns:
+    a coordinate for each entry of l, and last the change of the biases along e_q. `frequencies` is the number
+    of terms of the sum that gives the Hessian.
     """
     n = point.row.size
     E = linalg.block_diag(_walsh_basis(n), np.ones((1, 1)))

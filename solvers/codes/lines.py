@@ -108,17 +108,18 @@ class _Course:
             self.take(k + 1, self.x[k])
 
     def search(self, k: int) -> None:
-        """Search the parameters of least loss of the code at the k-th p; store the result if it is better.
+        """Minimise the code's exact loss at the k-th p from scratch; store a result that is better.
 
-        Parameters are (log scale, bias over scale, shift); the result of a search without knowledge of other
-        p is refined by a descent.
+        Parameters (log scale, bias over scale, shift) come from descents at this p alone, and are refined by
+        one more descent. They are stored if the loss is less than that stored for this p.
         """
         self.take(k, _best_parameters(self.code, np.array([self.p[k]]), self.free)[0])
 
     def take(self, k: int, start: FloatArray) -> bool:
-        """Descend at the k-th p from `start`, store a better end, and return whether it is better.
+        """Descend at the k-th p from `start`, store a better end, and return whether it is clearly better.
 
-        `start` is (log scale, bias over scale, shift); the descent is on the exact loss.
+        `start` is (log scale, bias over scale, shift); the descent is on the exact loss. The end is compared
+        with what is stored for this p, and clearly better if lower by a share of more than `_SAME`.
         """
         q = self.p[k]
         loss = partial(_loss_over_square, self.code, q, max(1e-12, 1e-6 * q))
@@ -134,9 +135,11 @@ class _Course:
         return lower
 
     def add(self, k: int, tol: float) -> bool:
-        """Solve at the geometric mean of the (k-1)-th and k-th p, and return whether that p is added.
+        """Minimise the loss at the geometric mean of the (k-1)-th and k-th p; return whether it is added.
 
-        It is added if its loss differs from the interpolated one by more than `tol`, relative.
+        That p is added, as number k, if its loss differs from the interpolated one by more than `tol`,
+        relative; then its parameters are tried at the p on either side, too, one after the other while
+        better.
         """
         middle = float(np.sqrt(self.p[k - 1] * self.p[k]))
         expected = self.logs(middle)

@@ -81,11 +81,7 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[Mod
         # features patterns have no probabilities.
         enumeration: is_relu and law.classes != 0 and n <= enumeration.MOST[values.sides],
         # Finitely many values: 2^(n/2), then sums that are merged; groups are units like features.
-        discrete: has_sum
-        and not has_limit
-        and values.discrete
-        and discrete.has_few_states(law)
-        and (not gradient or discrete.has_slopes(law)),
+        discrete: has_sum and values.discrete and discrete.has_few_states(law),
         # Independent uniform features: levels of weights of all sizes. Its terms have no end within a budget.
         uniform_fourier: has_sum
         and law.independent
@@ -296,9 +292,11 @@ def _replace_less_accurate(outputs: Outputs | None, part: Outputs, which: BoolAr
 def _is_conditioning_quicker(
     problem: LossProblem, accuracy: Accuracy, gradient: bool, first: ModuleType
 ) -> bool:
-    """Return whether `_condition_on_groups` would take less than half the time of the method `first`.
+    """Return whether to sum over the states of groups takes less than half the time of the method `first`.
 
-    `problem`, `accuracy` and `gradient` are what both would get.
+    A group is a set of dependent features, its state says which of them are on. Given the states of all
+    groups features are independent, and the quickest method for that is called once for each joint state. The
+    times are estimates for this `problem` and `accuracy`, with derivatives if `gradient`.
     """
     law = problem.law
     features = law.features

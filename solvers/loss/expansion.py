@@ -227,9 +227,10 @@ def _gradient_differences(f: ToyLoss, w: FloatArray, axes: FloatArray, step: flo
 
 
 def _higher(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return derivatives L_ijk, (d, d, d), and L_iijj, (d, d), of f at the d weights w, along rows of `axes`.
+    """Return third and fourth derivatives L_ijk, (d, d, d), and L_iijj, (d, d), of the loss f at w, (d,).
 
-    They are differences of gradients with this `step`.
+    Index i stands for the derivative along row i of `axes`, (d, d). They are central differences of gradients
+    with this `step`.
     """
     i, j = np.triu_indices(w.size)
     ends = {

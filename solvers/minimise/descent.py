@@ -73,7 +73,11 @@ class _Variables:
             self.price = l1[self.kinks] * self.metric[self.kinks]
 
     def point(self, y: FloatArray) -> FloatArray:
-        """Return x = T z, T the metric: z_i is y_i, or a difference of two entries of y at kinks of |x_i|."""
+        """Return x = T z, T the metric, of the variables y of a descent.
+
+        z_i is y_i, less y[size + k] if x_i is the k-th of the entries with an l1 term, a kink at 0: these
+        have two variables, for their positive and negative parts.
+        """
         z = y[: self.size].copy()
         z[self.kinks] -= y[self.size :]
         return self.metric @ z if self.metric.ndim == 2 else z * self.metric
@@ -81,7 +85,8 @@ class _Variables:
     def pulled(self, y: FloatArray, level: float, by: FloatArray) -> tuple[float, FloatArray]:
         """Return (value with the l1 term, its gradient with respect to the variables y) at y.
 
-        `level` is the value without the l1 term, and `by` the gradient of that with respect to x.
+        `level` is the value without the l1 term, and `by` the gradient of that with respect to x. The l1 term
+        is linear in y, which has two entries, positive and negative part, for each x that it is of.
         """
         by = by @ self.metric if self.metric.ndim == 2 else by * self.metric
         if not self.kinks.size:
@@ -94,7 +99,7 @@ class _Variables:
     def limits(self, bounds: Sequence[Any] | None) -> list[Any] | None:
         """Return SciPy's bounds of the variables y of a descent, from bounds of x; None if there are none.
 
-        Both parts of a variable with a kink are at least 0.
+        An x with an l1 term, a kink at 0, is a difference of two y, which are both at least 0.
         """
         if bounds is None and not self.kinks.size:
             return None

@@ -149,7 +149,7 @@ class _LocalSearch:
         return None
 
     def kicked(self, best: DescentResult) -> DescentResult:
-        """Return the end of a descent from `best` after some random exchanges."""
+        """Return the end of a descent from `best` after random pairs of features exchanged directions."""
         chosen = self.rng.integers(len(self.pairs), size=_SETTINGS.kick_exchanges)
         x = self.exchanged(best.x, [self.pairs[k] for k in chosen])
         return self.ends([x], _SETTINGS.redraw_steps)[0]

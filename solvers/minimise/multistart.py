@@ -119,8 +119,9 @@ def _descent(
 ) -> DescentResult:
     """Return the end of L-BFGS-B on `aim` from x, of at most `steps` steps.
 
-    It is CONVERGED if the gradient's norm plus its error is at most `tol`. An l1 penalty is a kink of the
-    variables. `metric` is a matrix T, and steps are taken in y with x = T y; by default it scales biases.
+    It is CONVERGED if the gradient's norm plus its error is at most `tol`. An l1 penalty of `aim` is taken
+    with its kink at 0. `metric` is a matrix T, and steps are taken in y with x = T y, without bounds; by
+    default biases take smaller steps than weights.
     """
     count = x.size - aim.biases
     l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
@@ -445,7 +446,8 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
 def _lower_bound(n: int, m: int, features: Features) -> float:
     """Return a lower bound of the loss per feature of any ReLU(M x + b), rank(M) <= m, for n `features`.
 
-    It is that of `lower_bound`, without checks of the arguments; 0 where no bound is proved.
+    It is the largest of the bounds by decoder and by ReLU, for features that are alike, and that for unequal
+    uniform features. Arguments are not checked; 0 where no bound is proved.
     """
     if m >= n:
         return 0.0
@@ -462,9 +464,10 @@ def _lower_bound(n: int, m: int, features: Features) -> float:
 
 
 def _grouped_count(count: int) -> int:
-    """Return how many starts with exclusive groups as simplices go with `count` random starts.
+    """Return the number of starts for laws with exclusive groups, beside `count` random ones.
 
-    They are half as many, 3 at least, 0 for 0.
+    In these starts the encodings of features that are never on together are corners of a simplex. They are
+    half as many as the random ones, 3 at least, 0 for 0.
     """
     return max(count // 2, 3) if count else 0
 
@@ -588,8 +591,8 @@ class _Search:
     ) -> list[DescentResult]:
         """Return the ends of descents on `aim` from the starts of `begin` that its deadline allows.
 
-        `limits` are the most steps and the norm of the gradient at which a descent ends. Values are those of
-        `judge`.
+        Ends are in the order of `begin`; starts descend in batches, and dead outputs are reset. `limits` are
+        the most steps and the norm of the gradient at which a descent ends. Values are those of `judge`.
         """
         ends = []
         for first in range(0, len(begin), _SCREENING.batch):
@@ -714,7 +717,8 @@ class _Search:
 
         `cheap` is the loss on samples or by few frequencies. Ends are sorted by the values of the more exact
         loss `judge`; [] if no descent was made in time. `count` random starts are in `begin`. If `needed`,
-        the first start descends in any case. On samples, `move_on_samples` takes the local search's place.
+        the first start descends in any case. If `cheap` is the loss on samples, the local search gives way to
+        descents from perturbed copies of the best ends, chosen by `judge`.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)

@@ -1,7 +1,7 @@
 """The objective of a minimisation, of one flat vector: exact loss of ReLU(W_out W_in x + b) plus penalty."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -218,7 +218,7 @@ class Objective:
         return by
 
     def slope_error(self, x: FloatArray) -> float:
-        """Return the error of the norm of `slope` at x, from error estimates of the loss's derivatives."""
+        """Return the error of the gradient's norm at x, from error estimates of the loss's derivatives."""
         W_out, W_in, b = self.split(x)
         errors = self.loss.slope_errors(np.ascontiguousarray(W_out @ W_in), b, self.accuracy)
         reach = np.sqrt(self.n) * (np.linalg.norm(W_out, 2) + np.linalg.norm(W_in, 2)) + 1.0
@@ -227,18 +227,18 @@ class Objective:
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
         """Return (loss per feature, its largest error) of ReLU(M x + b), as accurate as time allows."""
         final = Accuracy(1e-12 if self.exact else _FINAL_TOL, workers=None)
+        problem = LossProblem.of(M, b, self.loss.law)
         if self.exact or not self.deadline.is_limit():
-            exact = evaluate(LossProblem.of(M, b, self.loss.law), final)
+            exact = evaluate(problem, final)
             return exact.loss, exact.error_estimate
-        if self.deadline.is_over():
-            with self.coarse():
-                return self.loss.loss_and_error(M, b, self.accuracy)
-        start = work_seconds()
-        loss, error = self.loss.loss_and_error(M, b, self.accuracy)
-        # More digits need other methods, which may be slower by far.
-        if self.deadline.seconds_left() < _MORE_DIGITS_FACTOR * (work_seconds() - start):
+        is_over, start = self.deadline.is_over(), work_seconds()
+        with self.coarse() if is_over else nullcontext():
+            loss, error = self.loss.loss_and_error(M, b, self.accuracy)
+        # More digits need other methods, which may be slower by far, but for sums over finitely many values.
+        least = np.inf if is_over else _MORE_DIGITS_FACTOR * (work_seconds() - start)
+        if not self.features.values.discrete and self.deadline.seconds_left() < least:
             return loss, error
-        finer = loss_within_deadline(self.deadline, LossProblem.of(M, b, self.loss.law), final)
+        finer = loss_within_deadline(self.deadline, problem, final)
         if finer is None or finer.error_estimate > error:
             return loss, error
         return finer.loss, finer.error_estimate

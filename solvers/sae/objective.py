@@ -198,9 +198,11 @@ class AutoencoderObjective:
         return self._value(means.parts, means.error, means.gradient, means.gradient_error, "samples")
 
     def _latent_means(self, network: Model, tail: FloatArray) -> LatentMeans | None:
-        """Return the exact means of sums over single latents of `network`; None if there are none in time.
+        """Return exact means of four sums over latents i of `network`; None if that would take too long.
 
-        `tail` has for each latent the weight of all prefixes with it. Values that are atoms take too long.
+        They are of h_i v_i . (c - a), tail_i |v_i|^2 h_i^2, |v_i| h_i and the number of latents on: h_i is
+        the latent, v_i its decoder column, c the decoder's bias, a the activations, and `tail` has the weight
+        of all prefixes with the latent. Values that are atoms take too long, and so do many patterns.
         """
         if not self.law.has_exact_sums or self.law.values.atoms:
             return None
@@ -303,13 +305,13 @@ class AutoencoderObjective:
 
 
 def rate_slopes(unit: HiddenNeuron) -> tuple[float, FloatArray, float, float]:
-    """Return P(z > t) of a latent, its derivatives with respect to w, (n,), and to b, and its error.
+    """Return P = P(z > t) of a latent, its derivatives with respect to w, (n,), and to b, and the error of P.
 
     z = w.v + b is the latent's pre-activation at the features v, and t its threshold, all of `unit`. The
     derivative of E z 1(z > t) with respect to w is E v 1(z > t) plus a flux, t E v delta(z - t) = t dP/dw. If
-    b and t are raised by the same amount, the latent is on for the same v, and the first term stays: the
-    difference of two such derivatives is that of the fluxes. Neither threshold is 0: at the kink of a ReLU
-    the mean of both sides would be taken, and values that are atoms may lie there.
+    b and t are raised by the same amount, the latent is on for the same v, and the first term stays. So the
+    difference of two such derivatives, over that of the thresholds, is dP/dw. Neither threshold is 0: at the
+    kink of a ReLU the mean of both sides would be taken, and values that are atoms may lie there.
     """
     nothing, shift = np.zeros(unit.w.size), unit.b - unit.t
     width = float(np.abs(unit.w).max(initial=0.0)) or 1.0

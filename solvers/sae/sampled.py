@@ -450,10 +450,11 @@ def _add_samples(
 ) -> None:  # fmt: skip
     """Write nine numbers of each input, a row of x, to `rows`; add derivatives to `by`, if `gradient`.
 
-    They are the sum of its features, the number on, its square, and the squared length of the activations;
-    the four sums of `LatentMeans`; and the squared error. `table` has the density of a feature's value.
-    Derivatives that arise as latents turn on use one in `stride` latents for each row, and are left out for
-    0.
+    They are the sum of its features, the number on, its square, and the squared length of the activations a;
+    four sums over latents h_i with decoder columns v_i: of h_i v_i . (c - a), c the decoder's bias, of
+    |v_i|^2 h_i^2 times the weight of all prefixes with i, of |v_i| h_i, and the number on; and the squared
+    error, weighted over prefixes. `table` has the density of a feature's value. Derivatives that arise as
+    latents turn on use one in `stride` latents for each row, and are left out for 0.
     """
     (n, latents), d = net.W.shape, net.c.size
     at = _Input(

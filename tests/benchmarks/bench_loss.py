@@ -11,7 +11,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from superposition.solvers.loss import evaluator
 from superposition.solvers.loss import exact_loss as solve
+from superposition.theory.features import Features
 from superposition.validate.training import exact_loss
 
 P, BATCH = 0.01, 1024
@@ -56,6 +58,27 @@ def test_loss(race, n, accuracy):
         {name: lambda: sampled(torch, *there, P, batches, generator)},
         their_units={name: batches * BATCH / needed}, errors={"ours": own, name: accuracy}, size=n,
         note=f"extrapolated to {needed:.1e} samples", rounds=3,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("values", ["uniform", "half-normal", "binary"])
+@pytest.mark.parametrize("n", [16, 64, 256])
+def test_gradient_beside_its_loss(race, n, values):
+    """Of at most 16 outputs: their times do not depend on each other."""
+    W, b = network(n)
+    M, rows, tol = W @ W.T, range(0, n, max(n // 16, 1)), 1e-6
+    law = Features(n, 0.05, values)
+    loss = evaluator(law, tol=tol)
+    found = loss((M, b), rows=rows, gradient=True)
+    error = float(np.max(found.gradient_error) / np.abs(found.by_M).max())
+    loss_error = float((found.per_feature_error / law.second_moment[rows]).max())
+    race(
+        f"loss and gradient, {values} values, the loss good to {tol:.0e} of E x²", f"n = {n}",
+        lambda: loss((M, b), rows=rows, gradient=True),
+        floors={"the loss alone": lambda: loss((M, b), rows=rows)},
+        errors={"ours": error, "the loss alone": loss_error},
+        note=f"of {len(rows)} outputs; errors of the gradient over its largest entry, of the loss over E x²",
+        units=len(rows) / n, their_units={"the loss alone": len(rows) / n}, size=n, rounds=3,
     )  # fmt: skip
 
 

@@ -7,6 +7,9 @@ import pytest
 from scipy.stats import binom
 
 from superposition.solvers.loss import evaluator, exact_loss
+from superposition.solvers.loss.dispatch import solve
+from superposition.solvers.loss.methods import discrete
+from superposition.solvers.loss.problem import Accuracy, LossProblem
 from superposition.theory.features import Features, Values, exclusive, parent_child, synchronous
 
 from .loss_oracle import states
@@ -126,6 +129,76 @@ def test_derivatives_from_two_halves_are_those_of_all_patterns(groups, exactly):
     for one in ("M", "b"):
         change = np.abs(halves.gradient[one] - patterns.gradient[one]).reshape(12, -1).max(axis=1)
         assert np.all(change <= halves.gradient_error + patterns.gradient_error)
+
+
+def slopes(M, b, law, i):
+    """Return (derivatives by the row of M and by b) of the loss of output i, over all states."""
+    x, chance = (np.asarray(part, float) for part in states(law))
+    x = x * law.scale
+    y = x @ M[i] + b[i]
+    push = -2.0 * chance * (x[:, i] - y) * (y > 0.0)
+    return push @ x, push.sum()
+
+
+def few_sums(monkeypatch, most):
+    """Let sums be merged from `most` on, whatever the tolerance."""
+    for name in ("MOST_SUMS", "FIRST_SUMS", "MOST_MERGED"):
+        monkeypatch.setattr(discrete, name, most)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "largest"), [(range(40), 12), pytest.param(range(1000, 1600), 17, marks=pytest.mark.slow)]
+)
+def test_derivatives_of_merged_sums_stay_within_their_stated_errors(monkeypatch, seeds, largest):
+    """Also with weights near a lattice, where cells cut what belongs together."""
+    merged = 0
+    for seed in seeds:
+        law, M, b, rows = random_case(seed, largest)
+        i, n = int(rows[0]), law.n_features
+        if seed % 6 == 1:
+            rng = np.random.default_rng(seed)
+            M += 10.0 ** rng.uniform(-7.0, -2.0) * rng.normal(size=(n, n))
+            b = b + 1e-3
+        elif seed % 6 == 2:  # on or off but for rounding: at a kink
+            continue
+        problem = LossProblem.of(M, b, law, rows=[i])
+        few_sums(monkeypatch, 8)
+        found, _ = solve(problem, Accuracy(method="discrete", refuse_lost=False), True)
+        by_row, by_b = slopes(M, b, law, i)
+        change = max(np.abs(found.by_M[0] - by_row).max(), abs(found.by_b[0] - by_b))
+        assert change <= found.slope_errors[0], seed
+        assert np.abs(found.losses - enumerated(M, b, law, [i])) <= found.errors + 1e-300, seed
+        merged += change > 1e-10 * found.slope_errors[0]
+    assert merged >= len(seeds) // 4
+
+
+def test_merged_sums_far_from_the_kink_have_exact_derivatives(monkeypatch):
+    """There the loss is a square, whose derivatives see moments alone."""
+    few_sums(monkeypatch, 16)
+    M, _ = network(13)
+    M, law = np.abs(M), Features(13, np.geomspace(0.05, 0.5, 13), "binary")
+    for i in (0, 12):
+        found = evaluator(law, method="discrete")((M, 0.3), rows=[i], gradient=True)
+        by_row, by_b = slopes(M, np.full(13, 0.3), law, i)
+        assert found.by_M[0] == pytest.approx(by_row, rel=1e-12)
+        assert found.by_b[0] == pytest.approx(by_b, rel=1e-12)
+
+
+def test_derivatives_of_many_features_are_those_of_a_binomial():
+    n, p, on = 257, 0.05, np.arange(257)
+    rng = np.random.default_rng(0)
+    row = np.r_[0.6, np.full(n - 1, 0.07) + 1e-9 * rng.normal(size=n - 1)]
+    loss = evaluator(Features(n, p, "binary"), tol=1e-6)
+    found = loss((np.tile(row, (n, 1)), -0.5), rows=[0], gradient=True)
+    chance, derivative = binom.pmf(on, n - 1, p), np.zeros(2)
+    for x, share in ((0.0, 1.0 - p), (1.0, p)):
+        y = 0.07 * on + 0.6 * x - 0.5
+        push = -2.0 * share * chance * (x - y) * (y > 1e-6)
+        derivative += np.sum(push * x), np.sum(push * on / (n - 1))
+    assert found.method == "discrete"
+    assert found.by_M[0, 0] == pytest.approx(derivative[0], abs=1e-6)
+    assert found.by_M[0, 1:] == pytest.approx(derivative[1], abs=1e-6)
+    assert found.gradient_error[0] < 1e-3
 
 
 def test_sums_that_are_merged_stay_within_what_is_asked_for_and_stated():

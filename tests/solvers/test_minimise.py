@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from superposition.solvers import parallel
+from superposition.solvers.deadline import Deadline
 from superposition.solvers.loss import exact_loss, value_and_gradient
 from superposition.solvers.minimise import descend, descent, lower_bound, minimise, multistart
 from superposition.solvers.minimise.local_search import local_search
@@ -469,3 +470,13 @@ def test_features_that_exchange_directions_keep_their_lengths():
     W_out, W_in = directions * sizes[:, None]
     out, encodings, _ = exchanged_model((W_out, W_in.T, np.zeros(3)), 0, 2)
     np.testing.assert_allclose([out, encodings.T], directions[:, [2, 1, 0]] * sizes[:, None], rtol=1e-12)
+
+
+def test_the_loss_of_binary_features_has_its_digits_after_the_deadline():
+    """It was a sum over 64 frequencies, off by 1e-3 of the loss."""
+    n, rng = 16, np.random.default_rng(0)
+    W, b = rng.normal(size=(n, 4)) / 2.0, np.full(n, -0.1)
+    law = Features(n, 0.05, "binary")
+    loss, error = Objective(n, 4, law, deadline=Deadline(0.0)).end(W @ W.T, b)
+    true = exact_loss(W @ W.T, b, law).loss
+    assert abs(loss - true) <= error <= 1e-12 * true

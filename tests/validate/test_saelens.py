@@ -1,7 +1,7 @@
 """Conventions against SAELens itself, at random weights, and its own scores beside exact ones.
 
-Its forward passes, its files and its evaluation are the oracle. `pip install sae-lens` brings it; seen with
-6.54.12.
+Its forward passes, its files and its evaluation are the oracle. `make test-saelens` installs it,
+in the version of constraints.txt, in an environment of its own.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from superposition.validate.loading import autoencoder_of
 from superposition.validate.loading.synthetic import synthetic_dictionary
 
 torch = pytest.importorskip("torch", reason="SAELens' autoencoders are PyTorch's")
-lens = pytest.importorskip("sae_lens", reason="it is an oracle: pip install sae-lens")
+lens = pytest.importorskip("sae_lens", reason="it is an oracle: make test-saelens")
 synthetic = pytest.importorskip("sae_lens.synthetic", reason="since SAELens 6.20 or so")
 
 D, LATENTS = 6, 9

@@ -164,7 +164,8 @@ def loss_and_second_derivatives_one_on(
 ) -> tuple[Six, tuple[float, float, float, float]]:
     """Return the mean over v of g(b + m v), g(t) = E (x - ReLU(a x + t))^2, and first and second derivatives.
 
-    v is the value of one other feature; x is on with probability `p_target_active`. The first tuple has the
+    v is the value of one other feature that is on, m its weight; x is the target, a its weight, on with
+    probability `p_target_active`; b is the bias. Both have the law `law` when on. The first tuple has the
     means of g and of its derivatives by t, a, tt (twice by t), ta, aa at t = b + m v, the second the
     derivatives of the mean of g by m, mm, bm and am.
     """

@@ -5,15 +5,22 @@ k binary features has 2^k sums. For each sum of the first half the sums of the s
 are a tail of the sorted list, and the mean of (x - y)^2 over a tail follows from its mass and its first two
 moments. So n features cost 2^(n/2) n in place of 2^n.
 
-A half with too many sums has neighbours merged into their mean. A merged sum keeps its variance V, so that a
-pair of sums far from the kink at y = 0 is still exact. A pair whose pre-activation may be on both sides of
-the kink is off by V + |x| sqrt(V) at most, by Jensen's inequality and Cauchy's: these are summed.
+A half with too many sums has neighbours merged into their mean; the likeliest stay alone. A merged sum keeps
+its variance V, so that a pair of sums far from the kink at y = 0 is still exact. A pair whose pre-activation
+may be on both sides of the kink is off by V + |x| sqrt(V) at most, by Jensen's inequality and Cauchy's: these
+are summed.
+
+Derivatives come by backpropagation through the merging. Given a sum s of the first half, the derivative of
+the loss by s is a mean over the second, and away from the kink linear in s. So each merged sum passes its
+level and its slope on to the sums that it was made of, one feature after the other, and pairs far from the
+kink stay exact here too. Loss and derivatives take 1.1 to 2 times what the loss does.
 """
 
 from itertools import product
 from math import comb, prod
 from typing import Literal, NamedTuple
 
+import numba as nb
 import numpy as np
 import numpy.typing as npt
 
@@ -24,18 +31,33 @@ from .enumeration import blocks
 
 __all__ = ["ESTIMATE", "estimated_seconds", "has_few_states", "solve", "terms"]
 
-ESTIMATE = "proved: bounds of rounding, and of what merged sums change near the kink"
+ESTIMATE = (
+    "proved: bounds of rounding, and of what merged sums change near the kink; that of derivatives is "
+    "heuristic, as if pairs near the kink were on independent sides of it, never exceeded in tests"
+)
 
 UNIT = 2.0**-53  # rounding
-# Sums of a half up to which nothing is merged.
+# Sums of a half up to which nothing need be merged.
 MOST_SUMS = 2**17
 # Sums that are left where neighbours are merged: the first try, and the last.
 FIRST_SUMS = 2**11
 MOST_MERGED = 2**15
+# Errors, over the square of the largest pre-activation, that the first try may reach.
+FIRST_TOLERANCE = 1e-10
+# Error of derivatives, in units of E x^2, above which less is merged.
+SLOPE_TOLERANCE = 5e-3
+# Distances from the kink, over the largest at which merging matters, between which the share of a pair
+# on the other side is bounded.
+SHELLS = 4.0 ** np.arange(-4, 1)
 # States of a group at most.
 MOST_STATES = 2**12
-# Sums of a half up to which there are derivatives: each has a row of values.
-MOST_WITH_SLOPES = 2**16
+# Seconds for each sum of both halves, measured, and for each merged sum and feature.
+SECONDS_PER_SUM = 5e-7
+SECONDS_PER_MERGED_SUM = 1e-7
+# A sum with more than this share of the mass, over the number of sums that are left, is not merged.
+LIKELY = 4.0
+# Standard errors of a derivative: what pairs near the kink would change if each were on a random side.
+ERRORS = 4.0
 # Seconds for each sum of both halves, measured.
 SECONDS_PER_SUM = 5e-7
 
@@ -63,9 +85,7 @@ class Sums(NamedTuple):
     position: FloatArray
     mass: FloatArray
     variance: FloatArray
-    """Variance within each merged sum; empty if nothing was merged."""
-    values: FloatArray
-    """(sums, features): the features' values, empty unless asked for."""
+    """Variance within each merged sum, 0 of those that were not merged."""
     radius: float = 0.0
     """By how much merging moved a sum at most, with the variance that is known."""
     displacement: float = 0.0
@@ -104,110 +124,142 @@ def units_of(law: Law) -> list[Unit]:
     return units
 
 
-def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
-    """Return the distribution `sums` of a sum, with values that differ by less than `equal` merged.
+class Step(NamedTuple):
+    """How the laws of a sum by its number of features on follow from those before a unit's term was added."""
 
-    If more than `most` values would be left, the range is divided into `most` cells of one width. The values
-    in a cell are merged into their mean, and their variance is stored.
+    unit: Unit
+    before: list[Sums | None]
+    pieces: list[list[tuple[int, IntArray]]]
+    """For each number on after: (number on before, indices of the states of the unit that add the rest)."""
+    merged: list[IntArray]
+    """For each number on after: place in the law after of each (state, sum before), piece by piece; -1 for
+    those that were dropped."""
+
+
+@nb.njit(cache=True)
+def _merge_sorted(
+    position: FloatArray, mass: FloatArray, variance: FloatArray, order: IntArray, most: int, equal: float
+) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, float, float]:
+    """Return (positions, masses, variances, places, width, distance moved) of sums, with neighbours merged.
+
+    `order` sorts `position`. Sums that differ from their neighbour by at most `equal` are merged into their
+    mean. If more than `most` are left, those in the same one of `most` cells of one width are, but for the
+    likeliest. `places` (sums,) are where each went, `width` is 0 without cells.
     """
-    position, mass, variance, values, radius, moved, dropped = sums
-    new, width = np.append(True, np.diff(position) > equal), 0.0
-    if int(new.sum()) > most:
-        width = (position[-1] - position[0]) / most
-        new = np.append(True, np.diff(np.floor((position - position[0]) / width)) > 0.0)
-    if new.all():
-        return sums
-    start, group = np.flatnonzero(new), np.cumsum(new) - 1
-    total = np.add.reduceat(mass, start)
-    share = mass / total[group]
-    mean = position[start] + np.add.reduceat(share * (position - position[start][group]), start)
-    if width > 0.0:
-        spread = (position - mean[group]) ** 2 + (variance if variance.size else 0.0)
-        variance, radius = np.add.reduceat(share * spread, start), radius + width
-    else:
-        moved += float(np.abs(position - mean[group]).max())
-        variance = np.add.reduceat(share * variance, start) if variance.size else variance
-    if values.size:
-        values = np.add.reduceat(share[:, None] * values, start)
-    return Sums(mean, total, variance, values, radius, moved, dropped)
+    count = order.size
+    new_position, new_mass, new_variance = np.empty(count), np.empty(count), np.empty(count)
+    places, moved, size, first = np.empty(count, np.int64), 0.0, 0, 0
+    while first < count:
+        k, end = order[first], first + 1
+        start, total, spread, mean = position[k], mass[k], variance[k], position[k]
+        places[k], last = size, start
+        if end < count and position[order[end]] - last <= equal:
+            offset, spread = 0.0, total * spread
+            while end < count and position[order[end]] - last <= equal:
+                k = order[end]
+                places[k], last, end = size, position[k], end + 1
+                offset += mass[k] * (last - start)
+                spread += mass[k] * variance[k]
+                total += mass[k]
+            share = 1.0 / total if total > 0.0 else 0.0  # all may underflow
+            mean, spread = start + offset * share, spread * share
+            moved = max(moved, mean - start, last - mean)
+        new_position[size], new_mass[size], new_variance[size] = mean, total, spread
+        size, first = size + 1, end
+    if size <= most:
+        return new_position[:size], new_mass[:size], new_variance[:size], places, 0.0, moved
+    origin = new_position[0]
+    width = (new_position[size - 1] - origin) / most
+    per_width, likely = 1.0 / width, LIKELY * new_mass[:size].sum() / most
+    cells, fewer, first = np.empty(size, np.int64), 0, 0
+    while first < size:
+        start, total, end = new_position[first], new_mass[first], first + 1
+        mean, spread, edge = start, new_variance[first], np.floor((start - origin) * per_width) + 1.0
+        cells[first] = fewer
+        if total < likely:
+            offset = 0.0
+            while end < size and new_mass[end] < likely and (new_position[end] - origin) * per_width < edge:
+                offset += new_mass[end] * (new_position[end] - start)
+                total += new_mass[end]
+                cells[end] = fewer
+                end += 1
+            if end > first + 1:
+                mean, spread = start + offset / total, 0.0
+                for k in range(first, end):
+                    spread += new_mass[k] * ((new_position[k] - mean) ** 2 + new_variance[k])
+                spread /= total
+        new_position[fewer], new_mass[fewer], new_variance[fewer] = mean, total, spread
+        fewer, first = fewer + 1, end
+    return new_position[:fewer], new_mass[:fewer], new_variance[:fewer], cells[places], width, moved
 
 
-def _drop_rare(sums: Sums, least: float) -> Sums:
-    """Return the distribution `sums` of a sum without its smallest and largest values.
+def _convolve(
+    before: list[Sums | None],
+    pieces: list[tuple[int, IntArray]],
+    unit: Unit,
+    row: FloatArray,
+    limit: tuple[int, float, float],
+) -> tuple[Sums, IntArray]:
+    """Return (law of a sum with a unit's term added, places in it of what it was made of, -1 if dropped).
 
-    Fewer than 64 values all stay. Either end loses a mass of at most `least`/2.
+    `before` has the laws of the sum so far by number of features on, `pieces` those to take, each with the
+    indices of the unit's states that go with it. `row` are the weights, and `limit` has the number of values
+    from which neighbours are merged, the distance below which values are equal, and the mass that may be
+    left out: half of it of the least sums, half of the largest. Fewer than 64 sums all stay.
     """
-    if sums.mass.size < 64:
-        return sums
-    low = int(np.searchsorted(np.cumsum(sums.mass), 0.5 * least))
-    high = sums.mass.size - int(np.searchsorted(np.cumsum(sums.mass[::-1]), 0.5 * least))
-    part = slice(low, high)
-    dropped = sums.dropped_mass + float(sums.mass[:low].sum() + sums.mass[high:].sum())
-    variance = sums.variance[part] if sums.variance.size else sums.variance
-    return sums._replace(
-        position=sums.position[part], mass=sums.mass[part], variance=variance, dropped_mass=dropped
-    )
-
-
-def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
-    """Return the distribution of a sum of terms row_j x_j, with those of the features of `unit` added.
-
-    `pieces` are pairs of a distribution of the sum so far and the indices of the states of `unit`, an
-    independent group or single feature, that go with it.
-    """
-    parts = []
-    for sums, states in pieces:
-        step, count = unit.values[states] @ row[unit.members], sums.position.size
-        variance = sums.variance if sums.variance.size else np.zeros(count)
-        rows = sums.values
-        if rows.ndim == 2:
-            new = np.repeat(unit.values[states], count, axis=0)
-            rows = np.hstack([np.tile(rows, (states.size, 1)), new])
-        parts.append(
-            (
-                np.add.outer(step, sums.position).ravel(),
-                np.multiply.outer(unit.chances[states], sums.mass).ravel(),
-                np.tile(variance, states.size),
-                rows,
-            )
-        )
-    position, mass, variance, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
+    most, equal, least = limit
+    parts, radius, displacement, dropped = [], 0.0, 0.0, 0.0
+    for count, states in pieces:
+        sums = before[count]
+        assert sums is not None
+        step = unit.values[states] @ row[unit.members]
+        position, mass = np.add.outer(step, sums.position), np.multiply.outer(unit.chances[states], sums.mass)
+        parts.append((position.ravel(), mass.ravel(), np.tile(sums.variance, states.size)))
+        radius, displacement = max(radius, sums.radius), max(displacement, sums.displacement)
+        dropped += sums.dropped_mass
+    position, mass, variance = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(position, kind="stable")
-    radius, moved = (max(getattr(sums, name) for sums, _ in pieces) for name in ("radius", "displacement"))
-    dropped = sum(sums.dropped_mass for sums, _ in pieces)
-    variance = variance[order] if any(sums.variance.size for sums, _ in pieces) else np.empty(0)
-    rows = rows[order] if rows.ndim == 2 else rows
-    return Sums(position[order], mass[order], variance, rows, radius, moved, dropped)
+    position, mass, variance, places, width, moved = _merge_sorted(
+        position, mass, variance, order, most, equal
+    )
+    if least > 0.0 and mass.size >= 64:
+        low = int(np.searchsorted(np.cumsum(mass), 0.5 * least))
+        high = mass.size - int(np.searchsorted(np.cumsum(mass[::-1]), 0.5 * least))
+        dropped += float(mass[:low].sum() + mass[high:].sum())
+        places = np.where((places >= low) & (places < high), places - low, -1)
+        position, mass, variance = position[low:high], mass[low:high], variance[low:high]
+    return Sums(position, mass, variance, radius + width, displacement + moved, dropped), places
 
 
 def _law_of_sum(
-    row: FloatArray, units: list[Unit], limit: tuple[int, float, float], values: bool, total: int | None
-) -> list[Sums | None]:
-    """Return the distribution of the sum of a row's weights times the values of the features of some units.
+    row: FloatArray, units: list[Unit], limit: tuple[int, float, float], total: int | None
+) -> tuple[list[Sums | None], list[Step]]:
+    """Return (law of the sum of a row's weights times the values of the features of some units, its steps).
 
-    `limit` has the number of values of the sum from which neighbours are merged, the distance below which
-    values count as equal, and the mass that may be left out at each step. If `values`, each has the features'
-    values that make it, and none is left out. If `total` is not None, entry c of the list is the part with c
-    features on, up to `total`, or None; else the list has one entry.
+    `limit` is that of `_convolve`. If `total` is not None, entry c of the law is the part with c features on,
+    up to `total`, or None; else it has one entry. A step belongs to each unit.
     """
-    most, equal, least = limit
-    empty = Sums(np.zeros(1), np.ones(1), np.empty(0), np.empty((1, 0)) if values else np.empty(0))
+    empty = Sums(np.zeros(1), np.ones(1), np.zeros(1))
     by_count: list[Sums | None] = [empty] + [None] * (total or 0)
+    steps = []
     for unit in units:
         on = np.zeros(unit.chances.size, np.int64) if total is None else unit.n_active
-        extended: list[Sums | None] = []
-        for count in range(len(by_count)):
+        step = Step(unit, by_count, [], [])
+        by_count = []
+        for count in range(len(step.before)):
             pieces = [
-                (partial, np.flatnonzero(on == count - count_before))
-                for count_before, partial in enumerate(by_count)
+                (count_before, np.flatnonzero(on == count - count_before))
+                for count_before, partial in enumerate(step.before)
                 if partial is not None and np.any(on == count - count_before)
             ]
-            sums = _convolve(pieces, row, unit) if pieces else None
-            if sums is not None:
-                sums = _merge_equal(sums if values else _drop_rare(sums, least), most, equal)
-            extended.append(sums)
-        by_count = extended
-    return by_count
+            sums, places = (
+                _convolve(step.before, pieces, unit, row, limit) if pieces else (None, np.empty(0, np.int64))
+            )
+            by_count.append(sums)
+            step.pieces.append(pieces)
+            step.merged.append(places)
+        steps.append(step)
+    return by_count, steps
 
 
 def _tail_moments(sums: Sums) -> Tail:
@@ -221,7 +273,7 @@ def _tail_moments(sums: Sums) -> Tail:
         return np.append(np.cumsum(x[::-1], dtype=np.longdouble)[::-1], np.longdouble(0.0))
 
     position, mass = sums.position, sums.mass
-    second = position**2 if sums.variance.size == 0 else position**2 + sums.variance
+    second = position**2 + sums.variance
     return Tail(tail(mass), tail(mass * position), tail(mass * second), tail(mass * np.abs(position)))
 
 
@@ -244,10 +296,9 @@ def _loss_given_target(left: Sums, right: Sums, tail: Tail, t: float, x: float) 
     edge = np.searchsorted(right.position, -y, side="right")
     mass, first, second, size = (part[edge] for part in tail)
     residual = x - y
-    variance = 0.0 if left.variance.size == 0 else left.variance
     below = np.append(np.longdouble(0.0), np.cumsum(right.mass, dtype=np.longdouble))
     off = below[edge]  # not one less the mass above, which would cancel
-    on = (residual * residual + variance) * mass - 2.0 * residual * first + second
+    on = (residual * residual + left.variance) * mass - 2.0 * residual * first + second
     sizes = (np.abs(x) + np.abs(y)) ** 2 * mass + 2.0 * (np.abs(x) + np.abs(y)) * size + second
     loss = np.sum(left.mass * (on + x * x * off))
     additions = 2.0 * (left.mass.size + right.mass.size)
@@ -266,41 +317,59 @@ def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
     reach = left.radius + right.radius
     if reach == 0.0:
         return 0.0
+    change, left_change = (sums.variance + abs(x) * np.sqrt(sums.variance) for sums in (right, left))
+    mass, changes = _near_kink(y, right, reach, np.stack([right.mass, right.mass * change]))
+    return float(np.sum(left.mass * (left_change * mass + changes))) * (1.0 + 1e-6) + 1e-300
 
-    def mass_between(weights: FloatArray) -> FloatArray:
-        """Return, for each sum of the left half, the sum of `weights` of right sums near the kink."""
-        total = np.append(0.0, np.cumsum(weights))
-        first, last = (np.searchsorted(right.position, -y + side, side=name) for side, name in edges)
-        return np.asarray(np.maximum(total[last] - total[first], 0.0))
 
-    edges: tuple[tuple[float, Side], ...] = ((-reach, "left"), (reach, "right"))
-    mass, bound = mass_between(right.mass), np.zeros(y.size)
-    for variance, times in ((left.variance, mass), (right.variance, None)):
-        if variance.size:
-            change = variance + abs(x) * np.sqrt(variance)
-            bound += change * times if times is not None else mass_between(right.mass * change)
-    return float(np.sum(left.mass * bound)) * (1.0 + 1e-6) + 1e-300
+def _near_kink(y: FloatArray, right: Sums, reach: float, terms: FloatArray) -> FloatArray:
+    """Return, (k, y), sums of `terms`, (k, sums), over the sums r of `right` with |y + r| <= `reach`."""
+    totals = np.concatenate([np.zeros((len(terms), 1)), np.cumsum(terms, axis=1)], axis=1)
+    first = np.searchsorted(right.position, -y - reach, side="left")
+    last = np.searchsorted(right.position, -y + reach, side="right")
+    return np.asarray(np.maximum(totals[:, last] - totals[:, first], 0.0))
+
+
+class Slopes(NamedTuple):
+    """Derivative of an output's loss by the sum over one half of the features, at each value of that sum."""
+
+    level: FloatArray
+    """The derivative at the mean of each merged sum."""
+    slope: FloatArray
+    """Its derivative within a merged sum, where the other half decides nothing."""
 
 
 def _slopes_given_target(
     left: Sums, right: Sums, tail: Tail, t: float, x: float, tie: float
-) -> tuple[float, FloatArray, float]:
-    """Return (derivative by t, those by the weights of the `left` half, size of their terms) of the loss.
+) -> tuple[Slopes, float, float]:
+    """Return (derivatives by the sum over the `left` half, size of their terms, variance of their errors).
 
-    It is E (x - ReLU(t + nu))^2 given the target's value x, the interference nu being a sum of `left`, which
-    has the features' values, plus one of `right`; `tail` has the `_tail_moments` of `right`, t is the bias
-    and the term of the target's group. Where the output is 0, which it is if it differs from 0 by at most
-    `tie`, the derivative is the mean of the one-sided ones.
+    The loss is E (x - ReLU(t + nu))^2 given the target's value x, the interference nu being a sum of `left`
+    plus one of `right`; `tail` has the `_tail_moments` of `right`, t is the bias and the term of the target's
+    group. Where the output is 0, which it is if it differs from 0 by at most `tie`, the derivative is the
+    mean of the one-sided ones. The size is a mean over the left half. The variance is that of the mean of the
+    derivative if the pairs of merged sums near the kink are on independent sides of it.
     """
-    y = t + left.position
-    push, size = np.zeros(y.size), np.zeros(y.size)
+    y, reach = t + left.position, left.radius + right.radius
+    level, slope, size = np.zeros((3, y.size))
     edges: tuple[tuple[float, Side], ...] = ((-tie, "left"), (tie, "right"))
     for side, name in edges:
         edge = np.searchsorted(right.position, -y + side, side=name)
-        push -= np.asarray((x - y) * tail.mass[edge] - tail.first[edge], np.float64)
+        level -= np.asarray((x - y) * tail.mass[edge] - tail.first[edge], np.float64)
+        slope += np.asarray(tail.mass[edge], np.float64)
         size += np.asarray((np.abs(x) + np.abs(y)) * tail.mass[edge] + tail.size[edge], np.float64)
-    push *= left.mass
-    return float(push.sum()), push @ left.values, float(left.mass @ size)
+    # Differences of cumulative sums of squares are off by rounding.
+    near = np.full(y.size, UNIT * float(right.mass @ right.mass) if reach > 0.0 else 0.0)
+    inner, previous = np.zeros((2, y.size)), 0.0
+    for radius in reach * SHELLS if reach > 0.0 else ():
+        sums = _near_kink(y, right, radius, np.stack([right.mass**2, (right.mass * right.variance) ** 2]))
+        every, merged = sums - inner
+        # By Chebyshev's inequality no larger share of a pair is on the other side than its mean.
+        shares = 2.0 * (left.variance**2 * every + merged) / previous**4 if previous else every
+        near += np.minimum(every, shares)
+        previous, inner = radius, sums
+    variance = float(left.mass**2 @ near) * (2.0 * (abs(x) + 2.0 * reach)) ** 2
+    return Slopes(level, slope), float(left.mass @ size), variance
 
 
 class State(NamedTuple):
@@ -353,26 +422,32 @@ def _make_task(row: FloatArray, i: int, b: float, law: Law) -> HalvedOutput:
     return HalvedOutput(row, b, target_unit, states, (others[::2], others[1::2]), reach, total)
 
 
+Half = tuple[list[Sums | None], list[Step]]
+
+
 class Pair(NamedTuple):
     """A state of the target's unit with a law of sums of either half, and the tails of each."""
 
     state: State
+    counts: tuple[int, int]
+    """How many features are on in either half, 0 where that is not given."""
     sums: tuple[Sums, Sums]
     tails: tuple[Tail, Tail]
 
 
-def _pairs(task: HalvedOutput, halves: list[list[Sums | None]]) -> list[Pair]:
+def _pairs(task: HalvedOutput, halves: list[Half]) -> list[Pair]:
     """Return a `Pair` for each state of the target's unit: the state, and a law of sums of either half.
 
     `task` is the output. If the number of features that are on is fixed, there is a pair for each way to
-    split it between the halves; entry c of `halves[0]` and of `halves[1]` then has the sums with c on.
+    split it between the halves; entry c of the laws of either half then has the sums with c on.
     """
-    tails = [[None if sums is None else _tail_moments(sums) for sums in half] for half in halves]
+    tails = [[None if sums is None else _tail_moments(sums) for sums in laws] for laws, _ in halves]
     pairs = []
     for state in task.states:
         left = 0 if task.total is None else task.total - state.n_active
         for count in range(left + 1):
-            first_half, second_half = halves[0][count], halves[1][left - count]
+            counts = count, left - count
+            first_half, second_half = (laws[k] for (laws, _), k in zip(halves, counts, strict=True))
             first, second = tails[0][count], tails[1][left - count]
             if (
                 first_half is not None
@@ -380,39 +455,8 @@ def _pairs(task: HalvedOutput, halves: list[list[Sums | None]]) -> list[Pair]:
                 and first is not None
                 and second is not None
             ):
-                pairs.append(Pair(state, (first_half, second_half), (first, second)))
+                pairs.append(Pair(state, counts, (first_half, second_half), (first, second)))
     return pairs
-
-
-def _solve_output(task: HalvedOutput, tolerance: float, slopes: bool) -> tuple[LossPart, list[Pair]]:
-    """Return (loss of the output `task`, its pairs of sums), merged no more than `tolerance` allows.
-
-    With `slopes` sums have the features' values, which derivatives need, and are not merged.
-    """
-    row, b, target_unit, _, halves, reach, total = task
-    equal = 4.0 * UNIT * reach
-    least = 0.0 if slopes or total is not None else 0.01 * tolerance / (row.size * reach**2)
-    most = MOST_SUMS if slopes or _count_states(halves[0]) <= MOST_SUMS else FIRST_SUMS
-    while True:
-        pairs = _pairs(task, [_law_of_sum(row, half, (most, equal, least), slopes, total) for half in halves])
-        parts, mass, dropped = np.zeros(3), np.longdouble(0.0), 0.0
-        for (values, x, chance, _), (first_half, second_half), tails in pairs:
-            t = b + float(row[target_unit.members] @ values)
-            parts += chance * np.array(_loss_given_target(first_half, second_half, tails[1], t, x))
-            mass += chance * tails[0].mass[0] * tails[1].mass[0]
-            dropped = max(dropped, first_half.dropped_mass + second_half.dropped_mass)
-        if total is not None:
-            parts /= float(mass)
-        loss, rounding, merging = parts.tolist()
-        if merging <= 0.5 * tolerance or most >= MOST_MERGED:
-            break
-        # Merging changes the loss by the square of the distance of sums.
-        wanted = np.log2(most * np.sqrt(merging / (0.25 * tolerance)))
-        most = int(min(2 ** np.ceil(min(wanted, 60.0)), MOST_MERGED))
-    if total is not None:
-        share = 1.0 / float(mass)
-        pairs = [pair._replace(state=pair.state._replace(chance=pair.state.chance * share)) for pair in pairs]
-    return LossPart(loss, rounding, merging + dropped * reach**2), pairs
 
 
 def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) -> float:
@@ -440,28 +484,149 @@ def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) 
     return float(2.0 * np.sqrt(loss) * change + change * change + at_none + masses)
 
 
-def _output_derivatives(task: HalvedOutput, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
-    """Return (derivatives (n,) of the loss of the output `task` by its row, by b, bound of their errors).
+@nb.njit(cache=True)
+def _pull_back(
+    level: FloatArray, slope: FloatArray, distance: FloatArray, places: IntArray, chances: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return (levels of derivatives by sums before a step, their slopes, levels (states, sums) after it).
+
+    `level` and `slope` are those at the merged sums after the step, `places` (states, sums) where each sum
+    went with each state of the unit that was added, -1 if it was dropped, `distance` (states, sums) from
+    there, and `chances` (states,) the probabilities of the states.
+    """
+    states, count = places.shape
+    after = np.zeros((states, count))
+    level_before, slope_before = np.zeros(count), np.zeros(count)
+    for state in range(states):
+        for k in range(count):
+            place = places[state, k]
+            if place >= 0:
+                after[state, k] = level[place] + slope[place] * distance[state, k]
+                level_before[k] += chances[state] * after[state, k]
+                slope_before[k] += chances[state] * slope[place]
+    return level_before, slope_before, after
+
+
+def _pull_back_half(
+    task: HalvedOutput, laws: list[Sums | None], steps: list[Step], slopes: dict[int, Slopes]
+) -> FloatArray:
+    """Return the derivatives (n,) of a loss by the weights of the features in one half of the output `task`.
+
+    `laws` are those of the half's sum by the number of features on, `steps` lead to them, `slopes` has the
+    derivatives of the loss by this sum, by number on.
+    """
+    by_row = np.zeros(task.row.size)
+    for unit, before, pieces, merged in reversed(steps):
+        earlier: dict[int, Slopes] = {}
+        for count, at in slopes.items():
+            sums, start = laws[count], 0
+            assert sums is not None
+            for count_before, states in pieces[count]:
+                partial = before[count_before]
+                assert partial is not None
+                size = partial.position.size
+                places = merged[count][start : start + states.size * size].reshape(states.size, size)
+                start += states.size * size
+                step = unit.values[states] @ task.row[unit.members]
+                distance = np.add.outer(step, partial.position) - sums.position[places]
+                chances = unit.chances[states]
+                level, slope, after = _pull_back(at.level, at.slope, distance, places, chances)
+                by_row[unit.members] += (chances * (after @ partial.mass)) @ unit.values[states]
+                if count_before in earlier:
+                    level, slope = level + earlier[count_before].level, slope + earlier[count_before].slope
+                earlier[count_before] = Slopes(level, slope)
+        laws, slopes = before, earlier
+    return by_row
+
+
+def _output_derivatives(
+    task: HalvedOutput, pairs: list[Pair], steps: list[list[Step]]
+) -> tuple[FloatArray, float, float]:
+    """Return (derivatives (n,) of the loss of the output `task` by its row, by b, estimate of their errors).
 
     Each of `pairs` is a state of the target and the features that depend on it, with the laws of the sums of
-    weights times values over two halves of the other features, which have the values that make each sum, and
-    those sums' tails.
+    weights times values over two halves of the other features and those sums' tails. `steps` lead to the sums
+    of either half.
     """
     row, b, target_unit, _, halves, reach, _ = task
-    by_row, by_b, size, tie, longest = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1
-    for (values, x, chance, _), sums, tails in pairs:
-        t = b + float(row[target_unit.members] @ values)
-        for first, side in ((0, 1), (1, 0)):
-            by_t, by, terms_size = _slopes_given_target(sums[first], sums[side], tails[side], t, x, tie)
-            members = np.concatenate([np.empty(0, np.int64), *(unit.members for unit in halves[first])])
-            by_row[members] += chance * by
+    by_row, by_b, size, tie, longest, variance = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1, 0.0
+    dropped = 0.0
+    for first, side in ((0, 1), (1, 0)):
+        laws: list[Sums | None] = [None] * (len(steps[first][-1].before) if steps[first] else 1)
+        by_count: dict[int, Slopes] = {}
+        for (values, x, chance, _), counts, sums, tails in pairs:
+            t = b + float(row[target_unit.members] @ values)
+            slopes, terms_size, errors = _slopes_given_target(sums[first], sums[side], tails[side], t, x, tie)
             size, longest = size + chance * terms_size, max(longest, sums[first].mass.size)
+            variance += chance**2 * errors
+            dropped = max(dropped, sums[first].dropped_mass)
             if first == 0:
+                by_t = float(sums[first].mass @ slopes.level)
                 by_b += chance * by_t
                 by_row[target_unit.members] += chance * by_t * values
+            # The mass of the other half is in `tails`.
+            count = counts[first]
+            earlier = by_count.get(count, Slopes(np.zeros(1), np.zeros(1)))
+            by_count[count] = Slopes(
+                earlier.level + chance * slopes.level, earlier.slope + chance * slopes.slope
+            )
+            laws[count] = sums[first]
+        by_row += _pull_back_half(task, laws, steps[first], by_count)
     largest = max(1.0, *(float(np.abs(unit.values).max()) for unit in (target_unit, *halves[0], *halves[1])))
-    relative = (4.0 * row.size + 32.0) * UNIT + 2.0 * UNIT * np.sqrt(float(longest))
-    return by_row, by_b, relative * size * largest
+    relative = (8.0 * row.size + 64.0) * UNIT + 2.0 * UNIT * np.sqrt(float(longest))
+    error = relative * size + ERRORS * np.sqrt(variance) + 4.0 * dropped * reach
+    return by_row, by_b, float(error * largest)
+
+
+class Solution(NamedTuple):
+    """Loss of an output, with its derivatives, and by how much sums that count as equal were moved."""
+
+    part: LossPart
+    by_row: FloatArray
+    by_b: float
+    slope_error: float
+    moved: float
+
+
+def _solve_output(task: HalvedOutput, tolerance: float, slope_tolerance: float) -> Solution:
+    """Return the loss of the output `task` with its derivatives by weights and bias.
+
+    Sums are merged no more than `tolerance` of the loss and `slope_tolerance` of the largest derivative
+    allow; that is inf if there need be no derivatives, which are 0 then.
+    """
+    row, b, target_unit, _, halves, reach, total = task
+    equal = 4.0 * UNIT * reach
+    least = 0.0 if total is not None else 0.01 * tolerance / (row.size * reach**2)
+    largest = MOST_SUMS if _count_states(halves[0]) <= MOST_SUMS else MOST_MERGED
+    most = FIRST_SUMS if tolerance > FIRST_TOLERANCE * reach**2 else largest
+    by_row, by_b, slope_error = np.zeros(row.size), 0.0, 0.0
+    while True:
+        laws = [_law_of_sum(row, half, (most, equal, least), total) for half in halves]
+        pairs = _pairs(task, laws)
+        parts, mass, dropped, moved = np.zeros(3), np.longdouble(0.0), 0.0, 0.0
+        for (values, x, chance, _), _, (first_half, second_half), tails in pairs:
+            t = b + float(row[target_unit.members] @ values)
+            parts += chance * np.array(_loss_given_target(first_half, second_half, tails[1], t, x))
+            mass += chance * tails[0].mass[0] * tails[1].mass[0]
+            dropped = max(dropped, first_half.dropped_mass + second_half.dropped_mass)
+            moved = max(moved, first_half.displacement + second_half.displacement)
+        if total is not None:
+            share = 1.0 / float(mass)
+            parts *= share
+            pairs = [
+                pair._replace(state=pair.state._replace(chance=pair.state.chance * share)) for pair in pairs
+            ]
+        loss, rounding, merging = parts.tolist()
+        growth = np.sqrt(
+            merging / (0.25 * tolerance)
+        )  # the loss changes by the square of the distance of sums
+        if slope_tolerance < np.inf and (merging <= 0.5 * tolerance or most >= largest):
+            by_row, by_b, slope_error = _output_derivatives(task, pairs, [steps for _, steps in laws])
+            growth = max(growth, (slope_error / slope_tolerance) ** (2.0 / 3.0))
+        if growth <= np.sqrt(2.0) or most >= largest:
+            break
+        most = int(min(most * 2 ** np.ceil(np.log2(min(growth, 1e9))), largest))
+    return Solution(LossPart(loss, rounding, merging + dropped * reach**2), by_row, by_b, slope_error, moved)
 
 
 # --- The method --------------------------------------------------------------------------------------------
@@ -497,11 +662,6 @@ def has_few_states(law: Law) -> bool:
     return all(np.sum(atoms ** patterns.sum(axis=1)) <= MOST_STATES for _, patterns, _ in law.features.groups)
 
 
-def has_slopes(law: Law) -> bool:
-    """Return whether `solve` gives derivatives at this law: that is where no sums need be merged."""
-    return _count_sums_of_half(law) <= MOST_WITH_SLOPES
-
-
 def terms(law: Law) -> float:
     """Return the cost of an output: the number of values of its sums over both halves of the features."""
     return 2.0 * min(_count_sums_of_half(law), float(MOST_SUMS))
@@ -509,14 +669,18 @@ def terms(law: Law) -> float:
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
     """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output."""
-    exact = _count_sums_of_half(problem.law)
+    exact, times = _count_sums_of_half(problem.law), 2.0 if gradient else 1.0
     if exact <= MOST_SUMS:
-        return 1e-3 + SECONDS_PER_SUM * 2.0 * exact
-    return SECONDS_PER_SUM * float(MOST_MERGED) * problem.law.n
+        return times * (1e-3 + SECONDS_PER_SUM * 2.0 * exact)
+    return times * SECONDS_PER_MERGED_SUM * float(MOST_MERGED) * problem.law.n
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return the `Outputs` of a problem to `accuracy.tol`; derivatives are 0 unless `gradient`."""
+    """Return the `Outputs` of a problem to `accuracy.tol`; derivatives are 0 unless `gradient`.
+
+    Derivatives are good to `SLOPE_TOLERANCE` or `accuracy.tol`, in units of E x^2, or to what the largest
+    number of sums gives; their error is an estimate.
+    """
     law, M, features, b = problem.law, problem.weights, problem.target, problem.biases
     count, n = M.shape
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
@@ -524,15 +688,17 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     tolerance = np.maximum(accuracy.tol * law.aim[features], np.finfo(np.float64).tiny)
     _count_sums_of_half(law)  # makes the units
 
+    slope_tolerance = np.maximum(tolerance, SLOPE_TOLERANCE * law.aim[features])
+
     def solve_output(k: int) -> None:
         """Write losses, derivatives and errors of output k."""
         task = _make_task(M[k], int(features[k]), float(b[k]), law)
-        part, pairs = _solve_output(task, float(tolerance[k]), gradient)
-        losses[k] = part.loss
-        moved = max((sums[0].displacement + sums[1].displacement for _, sums, _ in pairs), default=0.0)
-        errors[k] = part.rounding + part.merging + _input_rounding(task, law, part, moved)
+        solution = _solve_output(task, float(tolerance[k]), float(slope_tolerance[k]) if gradient else np.inf)
+        losses[k] = solution.part.loss
+        rounding = _input_rounding(task, law, solution.part, solution.moved)
+        errors[k] = solution.part.rounding + solution.part.merging + rounding
         if gradient:
-            by_M[k], by_b[k], slope_errors[k] = _output_derivatives(task, pairs)
+            by_M[k], by_b[k], slope_errors[k] = solution.by_row, solution.by_b, solution.slope_error
             silent = np.ones(n, np.bool_)  # a feature without weight is independent of the output
             for unit in (task.target_unit, *task.halves[0], *task.halves[1]):
                 silent[unit.members] = False

@@ -338,8 +338,8 @@ def _row_loss(
 
     Its target is feature i. Feature j is on with probability chances[j] and then uniform on [edge, 1]. With
     `slopes` the derivatives by the row are written to `by`. `work` has four scratch arrays with a row for
-    each node of the output's tree: two for means at the nodes; two for derivatives by these, unused without
-    `slopes`.
+    each pre-activation that the recursion over features visits (a node of a tree; features are averaged over
+    one by one, from b on): two for means at the nodes; two for derivatives by these, unused without `slopes`.
     """
     n = row.size
     w, sizes, p, at, most = np.empty(n), np.empty(n), np.empty(n), non_literal(0), 0.0
@@ -385,8 +385,8 @@ def _rows_by_folds(
     """Return losses, their errors, derivatives by rows and biases, and their errors, as in `Outputs`.
 
     Output k is ReLU(M_k . x + b_k) and its target feature features[k]. Feature j is on with probability
-    chances[j] and then uniform on [edge, 1]. `nodes` is the largest number of nodes of an output's tree.
-    Without `slopes` derivatives by rows are not set.
+    chances[j] and then uniform on [edge, 1]. `nodes` is the largest number of pre-activations that the
+    recursion over an output's features visits (`terms`). Without `slopes` derivatives by rows are not set.
     """
     count, n = M.shape
     losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)
@@ -447,7 +447,11 @@ SECONDS_PER_COUNTED_WITH_SLOPES = 2.7e-7
 
 
 def terms(law: Law) -> float:
-    """Return the largest number of nodes of an output's tree, including the node for all outputs of 0."""
+    """Return the most pre-activations, and one for all outputs of 0, that an output's recursion visits.
+
+    Features are averaged over one by one: each turns a pre-activation into two, or three for values of both
+    signs; inf for values that are not uniform.
+    """
     sides = law.values.sides
     if sides < 1:  # no values that it covers
         return np.inf
@@ -455,11 +459,12 @@ def terms(law: Law) -> float:
 
 
 def count_nodes(problem: LossProblem) -> float:
-    """Return an estimate of the places at which `solve` evaluates means, for values on [-1, 1].
+    """Return an estimate of how many pre-activations `solve` visits for an output, values on [-1, 1].
 
-    It is the mean over a problem's outputs. Features are folded one by one, the largest weights first, and
-    each turns a place into three, unless the smaller weights that follow cannot reach the kink from there.
-    The share of places from which they can is that of a normal pre-activation.
+    It is the mean over a problem's outputs. The mean over one feature after the other is taken, the largest
+    weights first. Each turns a pre-activation into three (feature off, value 1, value -1), unless the smaller
+    weights that follow cannot reach the kink from there. The share from which they can is that of a normal
+    pre-activation.
     """
     sizes = -np.sort(-np.abs(problem.weights), axis=1)
     ahead = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]
@@ -481,7 +486,7 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return the `Outputs` of a problem, by folding the means of its features one by one.
+    """Return the `Outputs` of a problem, by taking the mean over one feature after the other in closed form.
 
     Derivatives are set if `gradient`; `accuracy` makes no difference.
     """

@@ -93,9 +93,10 @@ def choose_lattice(
     tolerance: float,
     most: float,
 ) -> tuple[float, float, int, float]:
-    """Return (c, h, count, bound): `count` frequencies s = c + i h k, and a bound of the sum above them.
+    """Return (c, h, count, bound): `count` frequencies s = c + i h k, and a bound of the loss's terms above.
 
-    m are the weights of the other features, whose law is `others`. The output's own feature has the weight a
+    It is of the loss of patterns with two or more other features on. `law` is that of a feature's value. m
+    are the weights of the other features, whose law is `others`. The output's own feature has the weight a
     and is on with probability `p_target_active`; b is the bias. The bound is at most `tolerance` unless
     `most` frequencies are too few.
     """

@@ -145,12 +145,13 @@ def _coefficient_of_single_features(
 def coefficient(
     others: OtherFeatures, top: int, power: int, phi: ComplexArray, slope: ComplexArray
 ) -> complex:
-    """Return the coefficient of y^power in the product over units of their sums over patterns.
+    """Return the coefficient of y^power in the sum over all on/off patterns of the law `others`.
 
-    A pattern counts with its probability times phi_j of each feature that is on, and y for each of these that
-    has a weight. For power = top the coefficients of all y^h, h >= top, are added. Exactly `others.total` of
-    the features that are `others.is_counted` are on. Derivatives by phi are written to `slope`, unless that
-    is empty.
+    A pattern counts with its probability times phi_j, feature j's transform, of each feature that is on, and
+    y for each of these that is an input (has a weight). The sum is a product over independent units, single
+    features and groups. For power = top the coefficients of all y^h, h >= top, are added. Exactly
+    `others.total` of the features that are `others.is_counted` are on. Derivatives by phi are written to
+    `slope`, unless that is empty.
     """
     if others.single_p.size > 0 and power == top:
         return _coefficient_of_single_features(others.single_p, top, phi, slope)

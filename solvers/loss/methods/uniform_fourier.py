@@ -70,7 +70,8 @@ def _lattice_sum(
     `level.large` among them; they count with their probabilities; nu is sum m_j x_j. `shape` is three
     numbers: J(t) = shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a
     function of the pre-activation t without the target's term; the target's weight is a. Frequencies are s =
-    c + i h k in `blocks` blocks. The rounding error is in units of 2^-53.
+    c + i h k in `blocks` blocks of `BLOCK`. Images are copies of the mean, each shifted by a multiple of the
+    period 2 pi/h, that such a sum adds. The rounding error is in units of 2^-53.
     """
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))

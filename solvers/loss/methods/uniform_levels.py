@@ -287,8 +287,9 @@ def _add_compensated(acc: FloatArray, at: int, lost: int, old: float, gain: floa
 def transform_at(acc: FloatArray, table: FloatArray, rise: complex, weight: float, f: int) -> Four:
     """Return Re and Im of e^z - 1 with z = s m, and of `weight` times that over s, at frequency f of a block.
 
-    `acc` begins with Re and then Im of 1/s, `BLOCK` entries each, `table` holds e^(i h m f) - 1 likewise, and
-    `rise` is e^(s m) - 1 at the block's first s, so that e^z - 1 never comes from a difference.
+    m is a feature's weight, and s = c + i h k the frequency. `acc` begins with Re and then Im of 1/s, `BLOCK`
+    entries each, `table` holds e^(i h m f) - 1 likewise, and `rise` is e^(s m) - 1 at the block's first s, so
+    that e^z - 1 never comes from a difference.
     """
     real, imag = rise.real, rise.imag
     turn_re, turn_im = table[f], table[BLOCK + f]
@@ -313,13 +314,14 @@ def advance_sweep(
 ) -> None:
     """Update the transforms D and S in `acc` by one more feature: D <- D A + skip v S, S <- S + add v.
 
-    D is the transform E e^(s nu) over the level's patterns of the features so far. S is that over the
-    patterns with just one large feature on, divided by the probability that all are off. A and v are the
-    transforms of the feature, off or on, and on, where it is on with probability p. `skip` is the probability
-    that all features before are off, `add` 1/(1 - p) for a large feature, else 0. The rows of `acc`, each of
-    the first `width` of `BLOCK` frequencies s, are Re and Im of 1/s, D, S, and the rounding errors of sums D
-    and S: thousands of equal factors would round alike. `weight` is p over the
-    feature's weight m, `table` holds e^(i h m f) - 1, and `rise` is e^(s m) - 1 at the block's first s.
+    D is the transform E e^(s nu) of the interference nu over the level, the patterns of the features so far
+    that have two or more on, one of them large: of the first few, of largest weights. S is that over the
+    patterns with just one feature on, a large one, divided by the probability that all are off. A = 1 - p + v
+    is the transform of this feature, v its part where it is on, with probability p. `skip` is the probability
+    that all features before are off, `add` 1/(1 - p) for a large feature, else 0. `acc` has parts of `BLOCK`
+    frequencies s, of which `width` are used: Re and Im of 1/s, D, S, and the rounding errors of sums D and S
+    (thousands of equal factors would round alike). `weight` is p over the feature's weight m, `table` holds
+    e^(i h m f) - 1 for frequency f of the block, `rise` is e^(s m) - 1 at its first s.
     """
     for f in range(width):
         _, _, v_re, v_im = transform_at(acc, table, rise, weight, f)
@@ -384,8 +386,9 @@ def transforms_of(z: complex, rise: complex, inverse: complex) -> tuple[complex,
 def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: float) -> float:
     """Return a bound of the part of the lattice sum above the frequency omega: 1/pi times an integral.
 
-    Frequencies are c + i y. The sum is that of E J(t + nu) over a level: J is shape_0 t_+^2 + shape_2 t_+^3 +
-    shape_1 times the loss with the target on, of weight a, less E x^2.
+    Frequencies are c + i y. The sum is that of E J(t + nu) over a level, a set of on/off patterns: nu is the
+    interference of the features on, t the rest of the pre-activation without the target's term. J(t) is
+    shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on, of weight a, less E x^2.
     """
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
     if shape[1] != 0.0:
@@ -403,8 +406,10 @@ def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, ome
 def start_block(acc: FloatArray, c: float, h: float, block: int) -> None:
     """Fill `acc` for a block of frequencies s = c + i h k: with 1/s, and 0 for the transforms D and S.
 
-    `acc` is the scratch array of a sweep through the features, in parts of `BLOCK` entries: Re and Im of 1/s,
-    of D and of S, then rounding errors of D and S. k goes from `block` times BLOCK on.
+    They are those of the interference of the features so far, here none: D over patterns with two or more on,
+    one of them large, S with just one on, a large one. `acc` is the scratch array of a sweep through the
+    features, in parts of `BLOCK` entries: Re and Im of 1/s, of D and of S, then rounding errors of D and S. k
+    goes from `block` times BLOCK on.
     """
     acc[2 * BLOCK :] = 0.0
     for f in range(BLOCK):
@@ -442,11 +447,12 @@ def blocks_of(
 ) -> tuple[int, int, float]:
     """Return (number of blocks of frequencies, number used of each, bound of what is cut off above them).
 
-    There are `most` blocks at most; one block may be used to a quarter or half. The sum is that of E J(t +
-    nu) over a `level`, a set of on/off patterns: J is shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss
-    with the target on, of weight a, less E x^2. `line` is (c, h), of the frequencies c + i h k. The bound
-    times max(1, `steep` omega), omega being the last frequency, is to be at most `allowed`: derivatives lose
-    more than the loss does.
+    There are `most` blocks at most, of `BLOCK` frequencies; one block may be used to a quarter or half. The
+    sum is that of E J(t + nu) over a `level`, a set of on/off patterns: nu is the interference of the
+    features on, t the rest of the pre-activation without the target's term, J(t) is shape_0 t_+^2 + shape_2
+    t_+^3 + shape_1 times the loss with the target on, of weight a, less E x^2. `line` is (c, h), of the
+    frequencies c + i h k. The bound times max(1, `steep` omega), omega being the last frequency, is to be at
+    most `allowed`: derivatives lose more than the loss does.
     """
     c, h = line
     most = min(most, max(np.floor(WORK / (level.m.size * BLOCK)), 1.0))
@@ -483,7 +489,7 @@ def sort_by_size(row: FloatArray, chances: FloatArray) -> tuple[IntArray, FloatA
 
 @inner
 def count_large(m: FloatArray) -> tuple[int, float]:
-    """Return (number of entries of m that are not small beside the first, sum of the sizes of all)."""
+    """Return (number of entries of m at least `SMALL` times the first in size, sum of the sizes of all)."""
     total_weight, large = 0.0, 0
     for m_j in m:
         total_weight += abs(m_j)

@@ -102,7 +102,7 @@ def _dot(c: Four, v: Four) -> float:
 
 @inner
 def _uniform_term_adjoint(c: Four, x: float) -> Four:
-    """Return c' such that c' . y is c . (raw moments of y + x u), for raw moments 0 to 3 of y.
+    """Return c' such that c' . v is c . (raw moments 0 to 3 of y + x u), v being those of y.
 
     u is uniform on [0, 1] and independent of y, as for `add_uniform_term`.
     """
@@ -161,10 +161,11 @@ def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> Non
 def _store_prefix(cache: FloatArray, acc: FloatArray, p_none: float, width: int) -> None:
     """Write D + N_j S at the first `width` frequencies of one block to `cache`, for the sweep back.
 
-    D is the transform E e^(s nu) over the level's patterns of the features before j; S is that over the
-    patterns with just one feature on, a large one, divided by the probability that all are off. `acc` has
-    parts of `BLOCK` entries: Re and Im of 1/s, of D, and of S. N_j, `p_none`, is the probability that all
-    features before j are off. `cache` gets real parts first, imaginary ones from `BLOCK` on.
+    D is the transform E e^(s nu) of the interference nu over the level's patterns of the features before j:
+    two or more on, one of them large (of the first few, of largest weights). S is that over the patterns with
+    just one feature on, a large one, divided by the probability that all are off. `acc` has parts of `BLOCK`
+    entries: Re and Im of 1/s, of D, and of S. N_j, `p_none`, is the probability that all features before j
+    are off. `cache` gets real parts first, imaginary ones from `BLOCK` on.
     """
     for f in range(width):
         cache[f] = acc[2 * BLOCK + f] + p_none * acc[4 * BLOCK + f]
@@ -216,13 +217,15 @@ def _retreat_sweep(
 ) -> None:
     """Update lambda and mu in `adjoint`, the derivatives of the sum by D and S, backwards across feature j.
 
-    D and S are the transforms that `advance_sweep` updates: over the level's patterns, and over those with
-    one large feature on. With `off` = 1 - p_j, `skip` = N_j, the probability that all features before are
-    off, and `add` = 1/(1 - p_j) for a large feature, else 0, lambda and mu become lambda (off + v) and mu +
-    skip lambda v. `cache` has D + N_j S from before feature j, `work` v = p_j E e^(s m_j u) and its
-    derivative by m_j, at `width` frequencies. v is replaced there by terms of the derivative of the sum by
-    m_j: its first part gets their real parts, its second one their sizes. Arrays are parts of `BLOCK`
-    entries: `adjoint` has Re and Im of lambda, then of mu, `cache` and `work` Re and Im of each.
+    D and S are transforms E e^(s nu) of the interference nu over patterns of the features up to j: D over
+    those with two or more on, one of them large (of the first few, of largest weights), S over those with one
+    on, a large one, divided by the probability that all are off. The sum is that over frequencies s. With
+    `off` = 1 - p_j, `skip` = N_j, the probability that all features before are off, and `add` = 1/(1 - p_j)
+    for a large feature, else 0, lambda and mu become lambda (off + v) and mu + skip lambda v. `cache` has D +
+    N_j S from before feature j, `work` v = p_j E e^(s m_j u) and its derivative by m_j, at `width`
+    frequencies. v is replaced there by terms of the derivative of the sum by m_j: its first part gets their
+    real parts, its second one their sizes. Arrays are parts of `BLOCK` entries: `adjoint` has Re and Im of
+    lambda, then of mu, `cache` and `work` Re and Im of each.
     """
     for f in range(width):
         f_im, f_2 = BLOCK + f, 2 * BLOCK + f
@@ -285,11 +288,12 @@ def _sweep_forth(
 ) -> None:
     """Fill `sweep`, for the blocks of frequencies from `start` on, with the transforms before each feature.
 
-    They are D, the transform E e^(s nu) over the patterns of the `level`, and S, that over the patterns with
-    one feature on, a large one, divided by the probability that all are off, at s = c + i h k, `line` being
-    (c, h). `p_none` has the probabilities N_j that all features before j are off. Of the `sweep`, `acc` gets
-    D and S over all features, a row for each block, `cache` D + N_j S from before each feature j, `tables`
-    and `rises` the exponentials e^(s m_j) - 1 in two factors; `width` frequencies of a block are used.
+    They are D, the transform E e^(s nu) of the interference nu over the patterns of the `level` (two or more
+    features on, one of the first `level.large` among them), and S, that over the patterns with one feature
+    on, a large one, divided by the probability that all are off, at s = c + i h k, `line` being (c, h).
+    `p_none` has the probabilities N_j that all features before j are off. Of the `sweep`, `acc` gets D and S
+    over all features, a row for each block, `cache` D + N_j S from before each feature j, `tables` and
+    `rises` the exponentials e^(s m_j) - 1 in two factors; `width` frequencies of a block are used.
     """
     (m, large, p), (c, h), acc = level, line, sweep.acc
     for i in range(acc.shape[0]):

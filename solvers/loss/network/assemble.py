@@ -107,9 +107,10 @@ def without_linear_pairs(model: Model) -> tuple[Model, FloatArray | None]:
 
 
 def without_residual_path(model: Model, B: FloatArray | None) -> tuple[Model, FloatArray | None]:
-    """Return (model without its residual path, B of the targets less that path's matrix, None for 0).
+    """Return (model without its residual path, B less that path's matrix, None for 0).
 
-    The loss is the same, and pairs of the path's neurons with all others need not be summed.
+    The path is the neurons that come in pairs whose sum is linear in x; targets are A f(x) + B x. The loss
+    is the same, and pairs of the path's neurons with all others need not be summed.
     """
     model, skip = without_linear_pairs(model)
     return model, B if skip is None else (-skip if B is None else B - skip)

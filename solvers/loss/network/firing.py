@@ -105,8 +105,8 @@ def _by_all_patterns(unit: HiddenNeuron) -> tuple[float, FloatArray, FloatArray]
 def _from_moments(unit: HiddenNeuron, on: FloatArray) -> tuple[float, FloatArray, FloatArray]:
     """Return probabilities that `unit` is on: in all, given each of k inputs (k,), given two (k, k).
 
-    `on`, (1 + k, 1 + k), has those that it is on together with inputs: entry 0 for none, then one for each
-    input. It is the first matrix of `on_moments` with indicators.
+    `on`, (1 + k, 1 + k), has probabilities that it is on and inputs i and j are, too, at [1 + i, 1 + j];
+    index 0 stands for no input.
     """
     joint = _p_pairs(unit)
     given_pairs = np.divide(on[1:, 1:], joint, out=np.zeros(joint.shape), where=joint > 0.0)

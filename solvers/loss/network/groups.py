@@ -140,14 +140,15 @@ def add_grouped_neuron_means(
 ) -> None:  # fmt: skip
     """Add means of one neuron h over its frequencies to `out`, for inputs in groups.
 
-    They are over patterns where `n_on` inputs are on, or two or more for n_on = 2. `others` is the law that
-    `with_directions` makes of the n inputs. `weight` (K,) are the neuron's Fourier coefficients,
-    `weight_slope` those of its derivative by w x + b. `phi`, `slope`, `psi` and `psi_slope` (n, K) are E
-    e^{uv}, E v e^{uv}, E target(v) e^{uv} and its derivative by u, at u = i s w_l: w_l are the inputs'
-    weights, v their values when on, s the K frequencies. To `out` (n + 2,) are added E h, E h target(x_l),
-    and the derivative by the bias of E h G, with G = start + sum of `g`_l target(x_l); with `slopes` to
-    `by_w` those by the weights. `axis_sums` (2, K) is set to E e^{i s w x} and E G e^{i s w x} over these
-    patterns.
+    They are over patterns where `n_on` inputs are on, or two or more for n_on = 2. `others` is the law of the
+    n inputs, extended to 2n + 1 features for derivatives by transforms (`with_directions`): inputs, marked
+    copies of them, and one that stands for a constant; just one of the last n + 1 is on. `weight` (K,) are
+    the neuron's Fourier coefficients, `weight_slope` those of its derivative by w x + b. `phi`, `slope`,
+    `psi` and `psi_slope` (n, K) are E e^{uv}, E v e^{uv}, E target(v) e^{uv} and its derivative by u, at u =
+    i s w_l: w_l are the inputs' weights, v their values when on, s the K frequencies. To `out` (n + 2,) are
+    added E h, E h target(x_l), and the derivative by the bias of E h G, with G = start + sum of `g`_l
+    target(x_l); with `slopes` to `by_w` those by the weights. `axis_sums` (2, K) is set to E e^{i s w x} and
+    E G e^{i s w x} over these patterns.
     """
     n = g.size
     at, by = np.empty(2 * n + 1, np.complex128), np.empty(2 * n + 1, np.complex128)

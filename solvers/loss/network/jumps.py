@@ -114,10 +114,11 @@ def gaussian_taper(count: int) -> FloatArray:
 
 
 def blur_series(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, ComplexArray]:
-    """Return Fourier coefficients of 2 S (1 - S), S a blurred step 1(z > t), after transforms of the inputs.
+    """Return (transforms of the inputs, Fourier coefficients of 2 S (1 - S)), S a blurred step 1(z > t).
 
-    Those, (inputs, frequencies), are E e^{i s w v}. z, t and the weights w are those of the neuron `unit`, v
-    is the value of a feature that is on; S has `count` frequencies.
+    The transforms, (inputs, frequencies), are E e^{i s w v}; coefficients are (frequencies,). z, t and the
+    weights w are those of the neuron `unit`, v is the value of a feature that is on; S has `count`
+    frequencies.
     """
     k = np.arange(1.0, 2.0 * count, 2.0)
     odd = np.zeros(4 * count + 1, np.complex128)  # of S - 1/2, from -2 count to 2 count

@@ -406,7 +406,11 @@ class HiddenNeuron:
         self._s, self._phi = other._s, other._phi
 
     def phase_factors(self, turn: float, count: int) -> ComplexArray:
-        """Return e^{i turn s w}, (inputs, 1 + count), at the neuron's frequencies s."""
+        """Return e^{i turn s w} for each input, of weight w, and frequency s, (inputs, 1 + count).
+
+        `turn` is the factor, 1/2 or 1, that the formula for E e^{iyv} of the law's values has in its sines,
+        so it is the same in all calls: the result is stored.
+        """
         if self._phase_factors.shape[1] < count + 1:
             s, _ = self.frequencies(count)
             factors: ComplexArray = np.exp(1j * turn * np.outer(self.w[self.inputs], s))
@@ -463,7 +467,9 @@ class HiddenNeuron:
         return best, error, size, chance
 
     def frequencies(self, count: int) -> tuple[FloatArray, ComplexArray]:
-        """Return frequencies s, 0 and `count` odd ones; E v^r e^{iyv} (3, inputs, 1 + count), r = 0, 1, 2.
+        """Return frequencies s (1 + count,); transforms E v^r e^{iyv} (3, inputs, 1 + count), r = 0, 1, 2.
+
+        The frequencies are 0 and the first `count` odd multiples of pi/`reach[1]`.
 
         v is the value of an input that is on, and y = s w with its weight w: with these transforms follow
         means of the pre-activation's waves e^{isz}, and their derivatives.
@@ -480,18 +486,27 @@ class HiddenNeuron:
         return self._s[: count + 1], self._phi[:, :, : count + 1]
 
     def _coefficients(self, s: FloatArray, at_zero: float, others: ComplexArray) -> ComplexArray:
-        """Return Fourier coefficients at the frequencies s of a function of w x, from those in z - t.
+        """Return c_s of f = c_0 + 2 Re sum of c_s e^{i s w x} at the frequencies s, from those in z - t.
 
-        These are `at_zero` at frequency 0 and `others` at the rest, which get the phases e^{i s (b - t)}.
+        These, with e^{i s (z - t)} in place of e^{i s w x}, are `at_zero` at frequency 0 and `others` at the
+        rest; z = w x + b, so they get the phases e^{i s (b - t)}.
         """
         return np.asarray(np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others], np.complex128)
 
     def activation_coefficients(self, s: FloatArray) -> ComplexArray:
-        """Return the Fourier coefficients of z 1(z > t) at the frequencies s: 0 and odd ones."""
+        """Return Fourier coefficients c_s of the activation z 1(z > t) at the frequencies s, shape of s.
+
+        It is c_0 + 2 Re sum of c_s e^{i s w x}, with period 2 `reach[1]`; s are 0 and odd multiples of
+        pi/`reach[1]`.
+        """
         return self.ramp_coefficients(s) + self.t * self.step_coefficients(s)
 
     def ramp_coefficients(self, s: FloatArray) -> ComplexArray:
-        """Return the Fourier coefficients of (z - t) 1(z > t) at the frequencies s."""
+        """Return Fourier coefficients c_s of (z - t) 1(z > t) at the frequencies s, shape of s.
+
+        It is c_0 + 2 Re sum of c_s e^{i s w x}, with period 2 `reach[1]`; s are 0 and odd multiples of
+        pi/`reach[1]`.
+        """
         rise, half, _ = self.reach
         w = s[1:]
         return self._coefficients(s, 0.5 * rise, -(1.0 - np.exp(-1j * w * rise)) / (half * w * w))
@@ -499,8 +514,8 @@ class HiddenNeuron:
     def step_coefficients(self, s: FloatArray) -> ComplexArray:
         """Return the Fourier coefficients of the step 1(z > t) at the frequencies s, shape of s.
 
-        z = w x + b is the pre-activation, t the threshold. A coefficient is that of exp(i s w x), in a series
-        of the period 2 `reach[1]` with the frequency 0 and odd ones, whose real parts count twice.
+        z = w x + b is the pre-activation, t the threshold. The step is c_0 + 2 Re sum of c_s e^{i s w x},
+        with period 2 `reach[1]`; s are 0 and odd multiples of pi/`reach[1]`.
         """
         return self._coefficients(s, 0.5, np.asarray(1.0 / (1j * self.reach[1] * s[1:]), np.complex128))
 
@@ -525,7 +540,11 @@ class HiddenNeuron:
         return self._changes[count]
 
     def delta_coefficients(self, s: FloatArray) -> ComplexArray:
-        """Return the Fourier coefficients of t times the delta function of z - t at the frequencies s."""
+        """Return Fourier coefficients c_s of t times the delta function of z - t, z = w x + b, shape of s.
+
+        It is c_0 + 2 Re sum of c_s e^{i s w x}, with period 2 `reach[1]`; s are 0 and odd multiples of
+        pi/`reach[1]`.
+        """
         return self._coefficients(s, 0.0, np.full(s.size - 1, self.t / self.reach[1] + 0j))
 
 

@@ -33,8 +33,9 @@ def _clip_to_on(
     """Return (low, high, first, last, slope): the part of [low, high] where a neuron is on, and its slope.
 
     The neuron is given as `line`: its sum without the value v, the weight of v, and the threshold. `first`
-    and `last` are the numbers of the neurons whose thresholds are at the ends of the interval, before and
-    after; `unit` is this one's number. The slope is 0.5 at the kink of a ReLU, else 1 or 0.
+    and `last` are the numbers, 1 or 2, of the neurons whose thresholds make the low and the high end, 0 if
+    none does; where this neuron's does, they become `unit`, its number. The slope is 0.5 if the sum is at the
+    kink of a ReLU for all v, else 1, or 0 where it is off for all v.
     """
     y, w, t = line
     if w == 0.0:
@@ -202,11 +203,11 @@ def _add_joint_kinks(
     breakpoints: FloatArray,
     count: int,
 ) -> int:
-    """Add to `breakpoints` the values at which both neurons are at their thresholds; return the new count.
+    """Add to `breakpoints` where value number `level` can put both neurons at thresholds; return the count.
 
-    The value is number `level`, and those below are at corners then, but for one, which may be anything
-    between its `ends`: `corners` has of each value where the density ends or jumps, `counts`[:, 0] the
-    numbers of these. w (2, k) are the weights of both neurons, `y1` and `y2` their sums, less their
+    That is with all values below it but one at corners, where the density ends or jumps, and that one
+    anywhere between its `ends` (k, 2). `corners` has the corners of each value, `counts`[:, 0] their
+    numbers. w (2, k) are the weights of both neurons, `y1` and `y2` their sums, less their
     thresholds, of the values above. `breakpoints` has `count` entries so far.
     """
     low, high = ends[level, 0], ends[level, 1]

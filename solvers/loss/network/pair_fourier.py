@@ -65,7 +65,11 @@ class _NeuronPair(NamedTuple):
     """As in `PairSide`, of inputs of both neurons."""
 
     def characteristic_function(self, count: int) -> CharacteristicFunction:
-        """Return E e^{iyv} of the features' values v, as far as `count` frequencies of both neurons reach."""
+        """Return E e^{iyv} of a feature's value v, up to the largest y of the double sum.
+
+        That is the sum over both neurons of the last of `count` frequencies times the feature's weight, at
+        its largest over the features that are inputs of both.
+        """
         far = sum(
             float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.common_inputs])
             for side in self.sides
@@ -169,12 +173,12 @@ class _NeuronPair(NamedTuple):
     ) -> None:
         """Add derivatives by both neurons' weights of inputs of neuron `at` alone to `by_w`, (2, inputs).
 
-        They are of a double sum over both neurons' frequencies, whose terms have as factor the product of
-        these inputs' transforms less its part where one input is on. `axis_sums` (4, K) have what is to be
-        multiplied with the derivatives of both, summed over the other neuron's frequencies, for the K
-        frequencies `which` of the 1 + `count` of this one: rows 0 (product) and 1 (part) for the weights of
-        neuron `at`, rows 2 and 3 for those of the other neuron. If not `as_rows`, frequencies of this neuron
-        were columns of the double sum, which has both signs of them.
+        They are of a double sum over both neurons' frequencies. A term is X times the product of these
+        inputs' transforms plus Y times its part where one of them is on. `axis_sums` (4, K) has, for the K
+        frequencies `which` of the 1 + `count` of this neuron, sums over the other's of X (row 0) and Y (row
+        1) times i s, s the frequency of this neuron, for its weights; rows 2 and 3 are those times i s of the
+        other, for the other's weights. Frequencies of this neuron are rows of the double sum if `as_rows`,
+        else columns, which have both signs.
         """
         side = self.sides[at]
         if side.exclusive_inputs.size == 0:
@@ -295,6 +299,9 @@ def count_frequency_pairs(count: float) -> float:
 
 
 def _with_negative(row: Any, which: slice) -> Any:
-    """Return the part `which` of a row over frequencies >= 0, extended to negative ones by conjugation."""
+    """Return the entries `which` of a row over frequencies >= 0 with, before them, those of negative ones.
+
+    These are the conjugates, in rising order; frequency 0, if it is there, comes once.
+    """
     selected = row[..., which]
     return np.concatenate([selected[..., : 0 if which.start == 0 else None : -1].conj(), selected], axis=-1)

@@ -165,10 +165,11 @@ def _transform_row(
     cosines: FloatArray,
     sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
-    """Write E e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
+    """Write E e^{iyz} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
 
-    `phase` is e^{i turn x1 u}, `cosines` and `sines` those of turn x2 v: the formula for `waves`, the
-    characteristic function, needs them at turn = 1/2 or 1 times y.
+    z is a feature's value, u and v are its weights in two neurons, x1 a frequency of the first, x2 those of
+    the second. `phase` is e^{i turn x1 u}, `cosines` and `sines` are those of turn x2 v: the formula for
+    `waves`, the characteristic function of z, needs them, turn being `waves.turn`, 1/2 or 1.
     """
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
@@ -197,10 +198,11 @@ def _transform_slope_row(
     cosines: FloatArray,
     sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
-    """Write E v e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
+    """Write E z e^{iyz} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
 
-    `phase` is e^{i turn x1 u}, `cosines` and `sines` those of turn x2 v: the formula for `waves`, the
-    characteristic function, needs them at turn = 1/2 or 1 times y.
+    z is a feature's value, u and v are its weights in two neurons, x1 a frequency of the first, x2 those of
+    the second. `phase` is e^{i turn x1 u}, `cosines` and `sines` are those of turn x2 v: the formula for
+    `waves`, the characteristic function of z, needs them, turn being `waves.turn`, 1/2 or 1.
     """
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
@@ -520,11 +522,13 @@ def add_block(
     numbers k and l, count if max(k, l) sqrt(1 + min(k, l)/NARROW) < `count`. They are `rows` of the first
     neuron and `columns` of the second, `waves` the characteristic function of values. `units` are the n
     inputs of both neurons, `none` and `lone` (n,) the probabilities that none and that one alone of them is
-    on. If `by_w` is None, the value is added to `sums` (5, 5), and
-    with `biases` the derivatives by these and minus those by the thresholds, for tapers that end earlier and
-    earlier. Numba compiles this case by itself. Otherwise the derivatives by the weights are added to `by_w`
-    (2, n), and to `along1` and `along2` (4, K) what those by inputs of the first and of the second neuron
-    alone need, at the K frequencies of that neuron.
+    on. If `by_w` is None, the value is added to `sums` (5, 5), and with `biases` the derivatives by these and
+    minus those by the thresholds, for tapers that end earlier and earlier. Numba compiles this case by
+    itself. Otherwise the derivatives by the weights are added to `by_w` (2, n). Those by inputs of one neuron
+    alone follow from `along1` and `along2`, (4, K), for the first and the second, at its K frequencies: a
+    term is X times the product of these inputs' transforms plus Y times its part where one is on. Sums of X
+    and Y over the other neuron's frequencies are added to rows 0 and 1, times i s for this neuron's frequency
+    s, and to rows 2 and 3, times i s for the other's.
     """
     many, lanes = columns.x.size, 0 if by_w is None else lone.size
     work, cosines, sines = np.empty((10, many)), columns.phases.real.copy(), columns.phases.imag.copy()

@@ -35,7 +35,7 @@ def _common_direction(model: Model, k: int) -> tuple[FloatArray, FloatArray] | N
 
 
 def covers(model: Model) -> bool:
-    """Return whether the model's outputs pass a ReLU and read neurons of one direction each."""
+    """Return whether outputs pass a ReLU, and each reads only hidden neurons with parallel encoder rows."""
     if not model.output == model.hidden == "relu":
         return False
     return all(_common_direction(model, k) is not None for k in range(model.n_outputs))
@@ -49,7 +49,7 @@ def _segment_points(kinks: FloatArray) -> FloatArray:
 def linear_readout(model: Model, k: int) -> Model | None:
     """Return a network with one linear output that equals output k of the model ReLU(V ReLU(U x + b) + c).
 
-    None where the output reads neurons of more than one direction.
+    None where the output reads hidden neurons whose encoder rows are not parallel.
     """
     direction = _common_direction(model, k)
     if direction is None:
