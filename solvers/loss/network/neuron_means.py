@@ -202,6 +202,14 @@ class NeuronContext:
         """
         return pack_units(self.blocks(features), np.full(features.size, True), None)
 
+    def directions(self, features: IntArray, is_read: BoolArray) -> OtherFeatures:
+        """Return `with_directions` of dependent `features`, of which those of `is_read` have a weight."""
+        signed = np.where(is_read, features, ~features)
+        law = self._from_cache(
+            "directions", signed, lambda _: with_directions(self.blocks(features), is_read)
+        )
+        return cast(OtherFeatures, law)
+
     def none_and_ones(self, features: IntArray) -> tuple[float, FloatArray]:
         """Return (probability that none of some features is on, (n,) probabilities that each alone is)."""
         if self.dependent is None:
@@ -1040,6 +1048,8 @@ class UnitMeans:
     by_w: FloatArray
     error: float
     """Largest error of `mean` and `by_targets`."""
+    target_errors: FloatArray
+    """(n,): errors of `by_targets`, most of them far below the largest."""
     slope_error: float
     active: float
     """P(z > t)."""
@@ -1067,9 +1077,10 @@ def unit_means(
     if listed is not None:
         return _unit_means_from_moments(unit, g0, g, *listed)
     error, slope_error, active_error = context.precision * unit.rms, 0.0, context.precision
+    changes = np.zeros(inputs.size + 3)  # of E h, E h target(x_l), a derivative and P(z > t), as last seen
     is_group_sum = not exact and context.dependent is not None
     if is_group_sum:
-        directions = with_directions(context.blocks(inputs), unit.w[inputs] != 0.0)
+        directions = context.directions(inputs, unit.w[inputs] != 0.0)
         low, slopes = _low_patterns(unit, directions, g[inputs], start)
         mean, targets, rate, by_b, flux, active = low[0], low[5:], *low[1:5]
         slope_error = context.slope_precision * (4.0 * unit.rms + float(np.abs(low).sum()))
@@ -1101,7 +1112,7 @@ def unit_means(
         slope_error = _slope_rounding(context, unit.rms + 1.0, linear_mean, by)
         active = linear_mean[1] - linear_mean[3]
     if not exact:
-        count, previous, last = 64, np.full(inputs.size + 3, np.inf), np.full(3, np.inf)
+        count, previous, last = 64, np.full(inputs.size + 3, np.inf), np.full(inputs.size + 3, np.inf)
         of_inputs = np.ascontiguousarray(g[inputs])
 
         def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
@@ -1142,13 +1153,11 @@ def unit_means(
                 flux_of = unit.delta_coefficients(s) * tapered
             now, slope_sums, _ = sums(False)
             now = np.r_[now, np.sum(steps * slope_sums[0]).real]
-            error_each = np.abs(now - previous)
-            step = np.array([error_each[:-2].max(), error_each[-2], error_each[-1]])
-            change, last = np.maximum(step, last / _FALL), step
+            step = np.abs(now - previous)
             if unit.series is not None:
-                change = np.zeros(3)
                 break
-            if change[0] <= share * FINER * context.tol * unit.rms or count >= MOST:
+            changes, last = np.maximum(step, last / _FALL), step
+            if changes[:-2].max() <= share * FINER * context.tol * unit.rms or count >= MOST:
                 break
             previous, count = now, 2 * count
         slopes += sums(True)[2] if by_weights else np.nan
@@ -1164,21 +1173,25 @@ def unit_means(
             active_error = unit.series.rounding * float(np.abs(steps).sum())
         else:
             jump = unit.jump_error(count)
-            active_error = SAFE * float(change[2]) + unit.chance_beyond + unit.rounding(steps) + 2.0**-44
+            active_error = SAFE * float(changes[-1]) + unit.chance_beyond + unit.rounding(steps) + 2.0**-44
         error += unit.t * jump
-        error += SAFE * float(change[0]) + beyond + rounding + 2.0**-44 * unit.rms
-        slope_error += 4.0 * SAFE * float(change[:2].max()) + beyond * (1.0 + np.pi / unit.reach[1])
+        error += beyond + rounding + 2.0**-44 * unit.rms
+        slope_error += 4.0 * SAFE * float(changes[:-1].max()) + beyond * (1.0 + np.pi / unit.reach[1])
         slope_error += rounding * (1.0 + float(s[-1])) + 2.0**-42
         active_error += jump
     active, active_error = _without_kink(unit, active, active_error)
     by_targets, by_w = mean * target_means, np.zeros(n)
     by_targets[inputs] = targets
+    target_errors = (error + SAFE * changes[0]) * np.abs(target_means)
+    target_errors[inputs] = error + SAFE * changes[1:-2]
+    error += SAFE * float(changes[:-2].max())
     by_w[inputs] = slopes
     by_w[others] = law.mean[others] * by_b + _covariances(context, others, g) * rate
     method = "pair_exact" if exact else "pair_fourier"
     return UnitMeans(
-        mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active, active_error, method
-    )
+        mean, rate, by_targets, by_b, flux, by_w, error, target_errors, slope_error, active, active_error,
+        method,
+    )  # fmt: skip
 
 
 def _without_kink(unit: HiddenNeuron, active: float, error: float) -> tuple[float, float]:
@@ -1227,8 +1240,8 @@ def _unit_means_from_moments(
         2.0**-46 * (abs(start) + float(np.abs(g[inputs]) @ law.p[inputs]) + 1.0),
     )
     return UnitMeans(
-        mean, float(kink[0, 0]), by_targets, by_b, 0.0, by_w, error, flat, float(on[0, 0]), 2.0**-46,
-        "sums of atoms",
+        mean, float(kink[0, 0]), by_targets, by_b, 0.0, by_w, error, np.full(law.n, error), flat,
+        float(on[0, 0]), 2.0**-46, "sums of atoms",
     )  # fmt: skip
 
 
