@@ -227,9 +227,9 @@ def _try_methods(
 ) -> tuple[Outputs, str]:
     """Return (outputs of a problem, names of methods), each output by the quickest method that covers it.
 
-    Where that method loses digits beyond `accuracy.tol` the next one is tried; with `first_only`, only where
-    it gives no number. Derivatives are set if `gradient`. Raises ValueError if an output is left without a
-    number.
+    Where that method loses digits beyond `accuracy.tol`, or of derivatives that are asked for, the next one
+    is tried; with `first_only`, only where it gives no number. Derivatives are set if `gradient`. Raises
+    ValueError if an output is left without a number.
     """
     law, count = problem.law, problem.biases.size
     if accuracy.budget is not None:
@@ -251,6 +251,9 @@ def _try_methods(
             rtol = np.inf if first_only else getattr(method, "FALLBACK_RTOL", FALLBACK_RTOL)
             size = np.maximum(np.abs(outputs.losses), _LEAST_SIZE * law.square.max())
             is_accurate = outputs.errors <= max(accuracy.tol, rtol) * size
+            if gradient and not first_only:
+                largest = np.abs(outputs.by_M).max(axis=1) + law.square.max()
+                is_accurate &= outputs.slope_errors <= REJECT_RTOL * largest
             which = coverage & (~is_accurate | np.isinf(outputs.errors))
         if not which.any():
             continue

@@ -481,9 +481,10 @@ def _count_hits(ends: list[DescentResult], n_given: int) -> int:
 
 
 def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> list[DescentResult]:
-    """Return the ends of a search and of a `further` one, the best first.
+    """Return the `ends` of a search and those of a `further` one in one list, duplicates and all.
 
-    Values of others that are lower, by rounding, are raised to that of the best.
+    Both lists have their best end first. The first of `further` comes first if it is better by more than
+    rounding, else the first of `ends`; values of others that are lower, by rounding, are raised to its value.
     """
     if not further:
         return ends

@@ -313,8 +313,10 @@ def phase(autoencoder: Autoencoder, parent: int = 0, child: int = 1) -> str:
 
 
 def _is_absorbed(autoencoder: Autoencoder, live: Any, i: int, j: int) -> bool:
-    """Return whether the latent of feature i is on less often, by `ABSORBED` or more, where j is on too.
+    """Return whether feature i's latent is on less often where feature j is on too, by .5 or more.
 
+    The two probabilities are those of the latent to be on given feature i, with j off and with j on. It is
+    the latent whose decoder has the largest cosine with feature i, of those that detect it where j is off.
     Only latents of the mask `live` count.
     """
     without = autoencoder.fires_without(i, j)[live]

@@ -263,7 +263,7 @@ class _Problem:
         return level / self.unit, float(np.abs(x - moved).max())
 
     def point(self, x: FloatArray) -> tuple[float, float]:
-        """Return capacity per feature and loss per feature at the variables x."""
+        """Return capacity per feature and loss per feature at the variables x, those of `split`."""
         _, g, alpha, b, variance = self.model(x)
         return float(g @ g) / self.k, float(self.weights @ self.losses(alpha, b, variance)[:, 0])
 

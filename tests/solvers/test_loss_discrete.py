@@ -245,3 +245,15 @@ def test_scales_over_nine_decades_take_no_sum_over_frequencies():
     found = exact_loss(W @ W.T, -0.1, law)
     assert "fourier" not in found.method
     assert np.all(found.per_feature_error <= 1e-6 * found.per_feature)
+
+
+def test_probabilities_whose_products_underflow_give_the_loss_of_one_feature():
+    """It said that NaN is no integer."""
+    n, p = 64, 1e-200
+    M, _ = network(n)
+    found = evaluator(Features(n, p, "binary"))((M, -0.1), rows=[0, 5], gradient=True)
+    for k, i in enumerate((0, 5)):
+        target = np.arange(n) == i
+        on = np.maximum(M[i] - 0.1, 0.0)
+        assert found.per_feature[k] == pytest.approx(p * np.sum((target - on) ** 2), rel=1e-12)
+        assert 2.0 * found.by_M[k] == pytest.approx(-2.0 * p * (target - on) * (on > 0.0), rel=1e-12)

@@ -138,7 +138,8 @@ def derive_fan(target: str) -> Derivation:
     A fan computes targets of rare features as differences of its neurons. For the `target` "abs" neuron i =
     1, ..., 4 has the weights eps (i - j - 1) of features j = 1, 2, and the weights 1 and i of two carriers.
     Second differences of the neurons over i, divided by eps, are |x_j|. The outputs of carriers are right for
-    x > 0, and 0 for x < 0. For "mixed" there are three features and one carrier.
+    x > 0, and 0 for x < 0. For "mixed" neuron i has the weights -eps of features j = 1, 2, 3, but 2 eps for
+    i = j + 1, and 1 of one carrier; neuron j + 1 less the first, divided by eps, is x_j + ReLU(x_j).
 
     >>> derive_fan("abs").expression, derive_fan("mixed").expression
     (5*eps**2/2 + 1/3, 2*eps**2 + 1/6)

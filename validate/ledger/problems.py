@@ -130,10 +130,11 @@ def _answer_o42(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o44(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O44: a penalty on overlaps lowers the coherence of every best model.
+    """Return one statement, that the answer to O44 is yes: a penalty on overlaps lowers the coherence.
 
-    Coherence is the largest |cosine| of two encodings. `paths` has the file of a certificate, a triangle of
-    encodings with its penalty.
+    It does so for every best model of three features on two neurons, up to the p in a certificate, whose file
+    `paths` has. Coherence is the largest |cosine| of two encodings. Two numbers that the proof needs are
+    computed, with and without the penalty; the certificate itself is checked elsewhere.
     """
     (path,) = paths
     p = Fraction(json.loads(path.read_text("ascii"))["statement"]["p"])

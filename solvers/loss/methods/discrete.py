@@ -3,7 +3,7 @@ r"""The exact loss of independent features that have finitely many values, from 
 The interference of an output, nu = sum_j m_j x_j, is the sum of that of two halves of the features. A half of
 k binary features has 2^k sums. For each sum of the first half the sums of the second that turn the output on
 are a tail of the sorted list, and the mean of (x - y)^2 over a tail follows from its mass and its first two
-moments. So n features cost 2^(n/2) n in place of 2^n.
+moments. So n features cost 2^(n/2) n in index of 2^n.
 
 A half with too many sums has neighbours merged into their mean; the likeliest stay alone. A merged sum keeps
 its variance V, so that a pair of sums far from the kink at y = 0 is still exact. A pair whose pre-activation
@@ -20,14 +20,14 @@ from itertools import product
 from math import comb, prod
 from typing import Literal, NamedTuple
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from ....theory.compile.kernels import kernel
 from ....theory.validation import FloatArray, IntArray
 from ...parallel import parallel_map
 from ..problem import Accuracy, Law, LossProblem, Outputs
-from .enumeration import blocks
+from . import enumeration
 
 __all__ = ["ESTIMATE", "estimated_seconds", "has_few_states", "solve", "terms"]
 
@@ -58,14 +58,12 @@ SECONDS_PER_MERGED_SUM = 1e-7
 LIKELY = 4.0
 # Standard errors of a derivative: what pairs near the kink would change if each were on a random side.
 ERRORS = 4.0
-# Seconds for each sum of both halves, measured.
-SECONDS_PER_SUM = 5e-7
 
 # Cumulative sums are taken in the longest floating-point numbers there are.
 Long = npt.NDArray[np.longdouble]
 
 
-class Unit(NamedTuple):
+class Block(NamedTuple):
     """A group or a single feature: the joint values of its members, with their probabilities."""
 
     members: IntArray
@@ -104,15 +102,15 @@ class Tail(NamedTuple):
     """First moment of the absolute value."""
 
 
-def units_of(law: Law) -> list[Unit]:
-    """Return a `Unit` for each group of dependent features and for each feature outside all groups.
+def blocks_of(law: Law) -> list[Block]:
+    """Return a `Block` for each group of dependent features and for each feature outside all groups.
 
-    A unit lists the joint values of its members, (states, members), with their probabilities and the number
+    A block lists the joint values of its members, (states, members), with their probabilities and the number
     of members that are on in each. The law of values must have atoms only.
     """
     atoms = law.values.atoms
-    units = []
-    for members, patterns, weights in blocks(law.features):
+    blocks = []
+    for members, patterns, weights in enumeration.blocks(law.features):
         states, chances, counts = [], [], []
         for pattern, weight in zip(patterns, weights, strict=True):
             choices = [atoms if on else ((0.0, 1.0),) for on in pattern]
@@ -120,54 +118,54 @@ def units_of(law: Law) -> list[Unit]:
                 states.append([x for x, _ in state])
                 chances.append(float(weight) * prod(chance for _, chance in state))
                 counts.append(int(pattern.sum()))
-        units.append(Unit(members, np.array(states, float), np.array(chances), np.array(counts, np.int64)))
-    return units
+        blocks.append(Block(members, np.array(states, float), np.array(chances), np.array(counts, np.int64)))
+    return blocks
 
 
 class Step(NamedTuple):
-    """How the laws of a sum by its number of features on follow from those before a unit's term was added."""
+    """How the laws of a sum, by number of features on, follow from those before a block's term was added."""
 
-    unit: Unit
-    before: list[Sums | None]
+    block: Block
+    parents: list[Sums | None]
     pieces: list[list[tuple[int, IntArray]]]
-    """For each number on after: (number on before, indices of the states of the unit that add the rest)."""
+    """For each number on after: (number on before, indices of the states of the block that add the rest)."""
     merged: list[IntArray]
-    """For each number on after: place in the law after of each (state, sum before), piece by piece; -1 for
+    """For each number on after: index in the law after of each (state, sum before), piece by piece; -1 for
     those that were dropped."""
 
 
-@nb.njit(cache=True)
+@kernel
 def _merge_sorted(
     position: FloatArray, mass: FloatArray, variance: FloatArray, order: IntArray, most: int, equal: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, float, float]:
-    """Return (positions, masses, variances, places, width, distance moved) of sums, with neighbours merged.
+    """Return (positions, masses, variances, indices, width, displacement) of sums, with neighbours merged.
 
     `order` sorts `position`. Sums that differ from their neighbour by at most `equal` are merged into their
     mean. If more than `most` are left, those in the same one of `most` cells of one width are, but for the
-    likeliest. `places` (sums,) are where each went, `width` is 0 without cells.
+    likeliest. `indices` (sums,) say which each became, `width` is 0 without cells.
     """
     count = order.size
     new_position, new_mass, new_variance = np.empty(count), np.empty(count), np.empty(count)
-    places, moved, size, first = np.empty(count, np.int64), 0.0, 0, 0
+    indices, displacement, size, first = np.empty(count, np.int64), 0.0, 0, 0
     while first < count:
         k, end = order[first], first + 1
         start, total, spread, mean = position[k], mass[k], variance[k], position[k]
-        places[k], last = size, start
+        indices[k], last = size, start
         if end < count and position[order[end]] - last <= equal:
             offset, spread = 0.0, total * spread
             while end < count and position[order[end]] - last <= equal:
                 k = order[end]
-                places[k], last, end = size, position[k], end + 1
+                indices[k], last, end = size, position[k], end + 1
                 offset += mass[k] * (last - start)
                 spread += mass[k] * variance[k]
                 total += mass[k]
             share = 1.0 / total if total > 0.0 else 0.0  # all may underflow
             mean, spread = start + offset * share, spread * share
-            moved = max(moved, mean - start, last - mean)
+            displacement = max(displacement, mean - start, last - mean)
         new_position[size], new_mass[size], new_variance[size] = mean, total, spread
         size, first = size + 1, end
     if size <= most:
-        return new_position[:size], new_mass[:size], new_variance[:size], places, 0.0, moved
+        return new_position[:size], new_mass[:size], new_variance[:size], indices, 0.0, displacement
     origin = new_position[0]
     width = (new_position[size - 1] - origin) / most
     per_width, likely = 1.0 / width, LIKELY * new_mass[:size].sum() / most
@@ -184,80 +182,85 @@ def _merge_sorted(
                 cells[end] = fewer
                 end += 1
             if end > first + 1:
-                mean, spread = start + offset / total, 0.0
+                share = 1.0 / total if total > 0.0 else 0.0
+                mean, spread = start + offset * share, 0.0
                 for k in range(first, end):
-                    spread += new_mass[k] * ((new_position[k] - mean) ** 2 + new_variance[k])
-                spread /= total
+                    spread += new_mass[k] * share * ((new_position[k] - mean) ** 2 + new_variance[k])
         new_position[fewer], new_mass[fewer], new_variance[fewer] = mean, total, spread
         fewer, first = fewer + 1, end
-    return new_position[:fewer], new_mass[:fewer], new_variance[:fewer], cells[places], width, moved
+    return new_position[:fewer], new_mass[:fewer], new_variance[:fewer], cells[indices], width, displacement
 
 
 def _convolve(
-    before: list[Sums | None],
+    parents: list[Sums | None],
     pieces: list[tuple[int, IntArray]],
-    unit: Unit,
+    block: Block,
     row: FloatArray,
     limit: tuple[int, float, float],
 ) -> tuple[Sums, IntArray]:
-    """Return (law of a sum with a unit's term added, places in it of what it was made of, -1 if dropped).
+    """Return (law of a sum with a block's term added, index in it of each sum before, -1 if dropped).
 
-    `before` has the laws of the sum so far by number of features on, `pieces` those to take, each with the
-    indices of the unit's states that go with it. `row` are the weights, and `limit` has the number of values
+    `parents` has the laws of the sum so far by number of features on, `pieces` those to take, each with the
+    indices of the block's states that go with it. `row` are the weights, and `limit` has the number of values
     from which neighbours are merged, the distance below which values are equal, and the mass that may be
     left out: half of it of the least sums, half of the largest. Fewer than 64 sums all stay.
     """
     most, equal, least = limit
     parts, radius, displacement, dropped = [], 0.0, 0.0, 0.0
     for count, states in pieces:
-        sums = before[count]
+        sums = parents[count]
         assert sums is not None
-        step = unit.values[states] @ row[unit.members]
-        position, mass = np.add.outer(step, sums.position), np.multiply.outer(unit.chances[states], sums.mass)
+        step = block.values[states] @ row[block.members]
+        position, mass = (
+            np.add.outer(step, sums.position),
+            np.multiply.outer(block.chances[states], sums.mass),
+        )
         parts.append((position.ravel(), mass.ravel(), np.tile(sums.variance, states.size)))
         radius, displacement = max(radius, sums.radius), max(displacement, sums.displacement)
         dropped += sums.dropped_mass
     position, mass, variance = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(position, kind="stable")
-    position, mass, variance, places, width, moved = _merge_sorted(
+    position, mass, variance, indices, width, change = _merge_sorted(
         position, mass, variance, order, most, equal
     )
     if least > 0.0 and mass.size >= 64:
         low = int(np.searchsorted(np.cumsum(mass), 0.5 * least))
         high = mass.size - int(np.searchsorted(np.cumsum(mass[::-1]), 0.5 * least))
         dropped += float(mass[:low].sum() + mass[high:].sum())
-        places = np.where((places >= low) & (places < high), places - low, -1)
+        indices = np.where((indices >= low) & (indices < high), indices - low, -1)
         position, mass, variance = position[low:high], mass[low:high], variance[low:high]
-    return Sums(position, mass, variance, radius + width, displacement + moved, dropped), places
+    return Sums(position, mass, variance, radius + width, displacement + change, dropped), indices
 
 
 def _law_of_sum(
-    row: FloatArray, units: list[Unit], limit: tuple[int, float, float], total: int | None
+    row: FloatArray, blocks: list[Block], limit: tuple[int, float, float], total: int | None
 ) -> tuple[list[Sums | None], list[Step]]:
-    """Return (law of the sum of a row's weights times the values of the features of some units, its steps).
+    """Return (law of the sum of a row's weights times the values of the features of some blocks, its steps).
 
     `limit` is that of `_convolve`. If `total` is not None, entry c of the law is the part with c features on,
-    up to `total`, or None; else it has one entry. A step belongs to each unit.
+    up to `total`, or None; else it has one entry. A step belongs to each block.
     """
     empty = Sums(np.zeros(1), np.ones(1), np.zeros(1))
     by_count: list[Sums | None] = [empty] + [None] * (total or 0)
     steps = []
-    for unit in units:
-        on = np.zeros(unit.chances.size, np.int64) if total is None else unit.n_active
-        step = Step(unit, by_count, [], [])
+    for block in blocks:
+        on = np.zeros(block.chances.size, np.int64) if total is None else block.n_active
+        step = Step(block, by_count, [], [])
         by_count = []
-        for count in range(len(step.before)):
+        for count in range(len(step.parents)):
             pieces = [
-                (count_before, np.flatnonzero(on == count - count_before))
-                for count_before, partial in enumerate(step.before)
-                if partial is not None and np.any(on == count - count_before)
+                (parent_count, np.flatnonzero(on == count - parent_count))
+                for parent_count, partial in enumerate(step.parents)
+                if partial is not None and np.any(on == count - parent_count)
             ]
-            sums, places = (
-                _convolve(step.before, pieces, unit, row, limit) if pieces else (None, np.empty(0, np.int64))
+            sums, indices = (
+                _convolve(step.parents, pieces, block, row, limit)
+                if pieces
+                else (None, np.empty(0, np.int64))
             )
             by_count.append(sums)
             step.pieces.append(pieces)
-            step.merged.append(places)
+            step.merged.append(indices)
         steps.append(step)
     return by_count, steps
 
@@ -385,13 +388,13 @@ class State(NamedTuple):
 
 
 class HalvedOutput(NamedTuple):
-    """An output: weights and bias, the unit of its target with its states, other units in two halves."""
+    """An output: weights and bias, the block of its target with its states, other blocks in two halves."""
 
     row: FloatArray
     b: float
-    target_unit: Unit
+    target_block: Block
     states: list[State]
-    halves: tuple[list[Unit], list[Unit]]
+    halves: tuple[list[Block], list[Block]]
     reach: float
     """The largest pre-activation there may be, and the largest value."""
     total: int | None
@@ -403,30 +406,32 @@ def _make_task(row: FloatArray, i: int, b: float, law: Law) -> HalvedOutput:
 
     That holds what a solution needs: the states of the group of feature i, and all others in two halves.
     """
-    units, total = law.cache["units"], law.features.exactly
+    blocks, total = law.cache["blocks"], law.features.exactly
     largest = max(abs(x) for x, _ in law.values.atoms)
-    (target_unit,) = (unit for unit in units if i in unit.members)
-    at = int(np.flatnonzero(target_unit.members == i)[0])
+    (target_block,) = (block for block in blocks if i in block.members)
+    at = int(np.flatnonzero(target_block.members == i)[0])
     states = [
         State(values, float(values[at]), float(chance), int(on))
         for values, chance, on in zip(
-            target_unit.values, target_unit.chances, target_unit.n_active, strict=True
+            target_block.values, target_block.chances, target_block.n_active, strict=True
         )
     ]
     # What has no weight counts only where the number of features that are on is given.
     others = [
-        unit for unit in units if unit is not target_unit and (total is not None or row[unit.members].any())
+        block
+        for block in blocks
+        if block is not target_block and (total is not None or row[block.members].any())
     ]
-    others.sort(key=lambda unit: float(np.abs(row[unit.members]).max()))
+    others.sort(key=lambda block: float(np.abs(row[block.members]).max()))
     reach = abs(b) + largest * float(np.abs(row).sum() + 1.0)
-    return HalvedOutput(row, b, target_unit, states, (others[::2], others[1::2]), reach, total)
+    return HalvedOutput(row, b, target_block, states, (others[::2], others[1::2]), reach, total)
 
 
 Half = tuple[list[Sums | None], list[Step]]
 
 
 class Pair(NamedTuple):
-    """A state of the target's unit with a law of sums of either half, and the tails of each."""
+    """A state of the target's block with a law of sums of either half, and the tails of each."""
 
     state: State
     counts: tuple[int, int]
@@ -436,7 +441,7 @@ class Pair(NamedTuple):
 
 
 def _pairs(task: HalvedOutput, halves: list[Half]) -> list[Pair]:
-    """Return a `Pair` for each state of the target's unit: the state, and a law of sums of either half.
+    """Return a `Pair` for each state of the target's block: the state, and a law of sums of either half.
 
     `task` is the output. If the number of features that are on is fixed, there is a pair for each way to
     split it between the halves; entry c of the laws of either half then has the sums with c on.
@@ -459,11 +464,11 @@ def _pairs(task: HalvedOutput, halves: list[Half]) -> list[Pair]:
     return pairs
 
 
-def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) -> float:
+def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, displacement: float) -> float:
     """Return a bound of the loss's error by the rounding of probabilities and of pre-activations.
 
-    `part` is the loss of the output `task` as computed, `moved` by how much equal sums were moved when they
-    were merged. A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute
+    `part` is the loss of the output `task` as computed, `displacement` by how much equal sums were moved when
+    they were merged. A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute
     values: by scaling of weights, by products and by sums. It is not off where nothing is on. A change d
     changes E e^2 by at most 2 sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units, and so
     is what it is divided by.
@@ -478,33 +483,33 @@ def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) 
     else:
         square = law.moment(2) * float(np.sqrt(p) @ weights) ** 2
     size = p_any * b * b + 2.0 * abs(b) * mean + square
-    change = (row.size + 5.0) * UNIT * np.sqrt(size) + moved * np.sqrt(p_any)
+    change = (row.size + 5.0) * UNIT * np.sqrt(size) + displacement * np.sqrt(p_any)
     at_none = 4.0 * UNIT * max(b, 0.0) ** 2
     masses = 4.0 * (row.size + 1.0) * UNIT * loss
     return float(2.0 * np.sqrt(loss) * change + change * change + at_none + masses)
 
 
-@nb.njit(cache=True)
+@kernel
 def _pull_back(
-    level: FloatArray, slope: FloatArray, distance: FloatArray, places: IntArray, chances: FloatArray
+    level: FloatArray, slope: FloatArray, distance: FloatArray, indices: IntArray, chances: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (levels of derivatives by sums before a step, their slopes, levels (states, sums) after it).
+    """Return levels and slopes of derivatives by the sums before a step, and levels (states, sums) after it.
 
-    `level` and `slope` are those at the merged sums after the step, `places` (states, sums) where each sum
-    went with each state of the unit that was added, -1 if it was dropped, `distance` (states, sums) from
-    there, and `chances` (states,) the probabilities of the states.
+    `level` and `slope` are those at the merged sums after the step, `indices` (states, sums) which of these
+    each sum became with each state of the added block, -1 if it was dropped, `distance` (states, sums) by how
+    far it was moved, and `chances` (states,) the probabilities of the states.
     """
-    states, count = places.shape
-    after = np.zeros((states, count))
-    level_before, slope_before = np.zeros(count), np.zeros(count)
+    states, count = indices.shape
+    levels = np.zeros((states, count))
+    parent_level, parent_slope = np.zeros(count), np.zeros(count)
     for state in range(states):
         for k in range(count):
-            place = places[state, k]
-            if place >= 0:
-                after[state, k] = level[place] + slope[place] * distance[state, k]
-                level_before[k] += chances[state] * after[state, k]
-                slope_before[k] += chances[state] * slope[place]
-    return level_before, slope_before, after
+            index = indices[state, k]
+            if index >= 0:
+                levels[state, k] = level[index] + slope[index] * distance[state, k]
+                parent_level[k] += chances[state] * levels[state, k]
+                parent_slope[k] += chances[state] * slope[index]
+    return parent_level, parent_slope, levels
 
 
 def _pull_back_half(
@@ -516,26 +521,26 @@ def _pull_back_half(
     derivatives of the loss by this sum, by number on.
     """
     by_row = np.zeros(task.row.size)
-    for unit, before, pieces, merged in reversed(steps):
+    for block, parents, pieces, merged in reversed(steps):
         earlier: dict[int, Slopes] = {}
         for count, at in slopes.items():
             sums, start = laws[count], 0
             assert sums is not None
-            for count_before, states in pieces[count]:
-                partial = before[count_before]
+            for parent_count, states in pieces[count]:
+                partial = parents[parent_count]
                 assert partial is not None
                 size = partial.position.size
-                places = merged[count][start : start + states.size * size].reshape(states.size, size)
+                indices = merged[count][start : start + states.size * size].reshape(states.size, size)
                 start += states.size * size
-                step = unit.values[states] @ task.row[unit.members]
-                distance = np.add.outer(step, partial.position) - sums.position[places]
-                chances = unit.chances[states]
-                level, slope, after = _pull_back(at.level, at.slope, distance, places, chances)
-                by_row[unit.members] += (chances * (after @ partial.mass)) @ unit.values[states]
-                if count_before in earlier:
-                    level, slope = level + earlier[count_before].level, slope + earlier[count_before].slope
-                earlier[count_before] = Slopes(level, slope)
-        laws, slopes = before, earlier
+                step = block.values[states] @ task.row[block.members]
+                distance = np.add.outer(step, partial.position) - sums.position[indices]
+                chances = block.chances[states]
+                level, slope, levels = _pull_back(at.level, at.slope, distance, indices, chances)
+                by_row[block.members] += (chances * (levels @ partial.mass)) @ block.values[states]
+                if parent_count in earlier:
+                    level, slope = level + earlier[parent_count].level, slope + earlier[parent_count].slope
+                earlier[parent_count] = Slopes(level, slope)
+        laws, slopes = parents, earlier
     return by_row
 
 
@@ -548,14 +553,14 @@ def _output_derivatives(
     weights times values over two halves of the other features and those sums' tails. `steps` lead to the sums
     of either half.
     """
-    row, b, target_unit, _, halves, reach, _ = task
+    row, b, target_block, _, halves, reach, _ = task
     by_row, by_b, size, tie, longest, variance = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1, 0.0
     dropped = 0.0
     for first, side in ((0, 1), (1, 0)):
-        laws: list[Sums | None] = [None] * (len(steps[first][-1].before) if steps[first] else 1)
+        laws: list[Sums | None] = [None] * (len(steps[first][-1].parents) if steps[first] else 1)
         by_count: dict[int, Slopes] = {}
         for (values, x, chance, _), counts, sums, tails in pairs:
-            t = b + float(row[target_unit.members] @ values)
+            t = b + float(row[target_block.members] @ values)
             slopes, terms_size, errors = _slopes_given_target(sums[first], sums[side], tails[side], t, x, tie)
             size, longest = size + chance * terms_size, max(longest, sums[first].mass.size)
             variance += chance**2 * errors
@@ -563,7 +568,7 @@ def _output_derivatives(
             if first == 0:
                 by_t = float(sums[first].mass @ slopes.level)
                 by_b += chance * by_t
-                by_row[target_unit.members] += chance * by_t * values
+                by_row[target_block.members] += chance * by_t * values
             # The mass of the other half is in `tails`.
             count = counts[first]
             earlier = by_count.get(count, Slopes(np.zeros(1), np.zeros(1)))
@@ -572,7 +577,9 @@ def _output_derivatives(
             )
             laws[count] = sums[first]
         by_row += _pull_back_half(task, laws, steps[first], by_count)
-    largest = max(1.0, *(float(np.abs(unit.values).max()) for unit in (target_unit, *halves[0], *halves[1])))
+    largest = max(
+        1.0, *(float(np.abs(block.values).max()) for block in (target_block, *halves[0], *halves[1]))
+    )
     relative = (8.0 * row.size + 64.0) * UNIT + 2.0 * UNIT * np.sqrt(float(longest))
     error = relative * size + ERRORS * np.sqrt(variance) + 4.0 * dropped * reach
     return by_row, by_b, float(error * largest)
@@ -585,7 +592,7 @@ class Solution(NamedTuple):
     by_row: FloatArray
     by_b: float
     slope_error: float
-    moved: float
+    displacement: float
 
 
 def _solve_output(task: HalvedOutput, tolerance: float, slope_tolerance: float) -> Solution:
@@ -594,22 +601,24 @@ def _solve_output(task: HalvedOutput, tolerance: float, slope_tolerance: float) 
     Sums are merged no more than `tolerance` of the loss and `slope_tolerance` of the largest derivative
     allow; that is inf if there need be no derivatives, which are 0 then.
     """
-    row, b, target_unit, _, halves, reach, total = task
+    row, b, target_block, _, halves, reach, total = task
     equal = 4.0 * UNIT * reach
     least = 0.0 if total is not None else 0.01 * tolerance / (row.size * reach**2)
-    largest = MOST_SUMS if _count_states(halves[0]) <= MOST_SUMS else MOST_MERGED
-    most = FIRST_SUMS if tolerance > FIRST_TOLERANCE * reach**2 else largest
+    states = _count_states(halves[0])
+    largest = MOST_SUMS if states <= MOST_SUMS else MOST_MERGED
+    is_coarse = states > MOST_MERGED and tolerance > FIRST_TOLERANCE * reach**2
+    most = FIRST_SUMS if is_coarse else largest
     by_row, by_b, slope_error = np.zeros(row.size), 0.0, 0.0
     while True:
         laws = [_law_of_sum(row, half, (most, equal, least), total) for half in halves]
         pairs = _pairs(task, laws)
-        parts, mass, dropped, moved = np.zeros(3), np.longdouble(0.0), 0.0, 0.0
+        parts, mass, dropped, displacement = np.zeros(3), np.longdouble(0.0), 0.0, 0.0
         for (values, x, chance, _), _, (first_half, second_half), tails in pairs:
-            t = b + float(row[target_unit.members] @ values)
+            t = b + float(row[target_block.members] @ values)
             parts += chance * np.array(_loss_given_target(first_half, second_half, tails[1], t, x))
             mass += chance * tails[0].mass[0] * tails[1].mass[0]
             dropped = max(dropped, first_half.dropped_mass + second_half.dropped_mass)
-            moved = max(moved, first_half.displacement + second_half.displacement)
+            displacement = max(displacement, first_half.displacement + second_half.displacement)
         if total is not None:
             share = 1.0 / float(mass)
             parts *= share
@@ -626,25 +635,27 @@ def _solve_output(task: HalvedOutput, tolerance: float, slope_tolerance: float) 
         if growth <= np.sqrt(2.0) or most >= largest:
             break
         most = int(min(most * 2 ** np.ceil(np.log2(min(growth, 1e9))), largest))
-    return Solution(LossPart(loss, rounding, merging + dropped * reach**2), by_row, by_b, slope_error, moved)
+    return Solution(
+        LossPart(loss, rounding, merging + dropped * reach**2), by_row, by_b, slope_error, displacement
+    )
 
 
 # --- The method --------------------------------------------------------------------------------------------
 
 
-def _count_states(units: list[Unit]) -> float:
-    """Return the number of joint states of some units, at most e^600."""
-    return float(np.exp(min(sum(np.log(unit.chances.size) for unit in units), 600.0)))
+def _count_states(blocks: list[Block]) -> float:
+    """Return the number of joint states of some blocks, at most e^600."""
+    return float(np.exp(min(sum(np.log(block.chances.size) for block in blocks), 600.0)))
 
 
 def _count_sums_of_half(law: Law) -> float:
     """Return the most values that the sum over half of the independent groups and single features may have.
 
-    It also stores these, as `Unit`s, in the law's cache.
+    It also stores these, as `Block`s, in the law's cache.
     """
-    if "units" not in law.cache:
-        law.cache["units"] = units_of(law)
-    sizes = sorted(unit.chances.size for unit in law.cache["units"])
+    if "blocks" not in law.cache:
+        law.cache["blocks"] = blocks_of(law)
+    sizes = sorted(block.chances.size for block in law.cache["blocks"])
     every = float(np.exp(min(float(np.log(sizes[::-2]).sum()), 600.0)))
     total, half = law.features.exactly, (law.n + 1) // 2
     if total is None or total >= half or law.features.groups:
@@ -686,7 +697,7 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
     slope_errors = np.zeros(count)
     tolerance = np.maximum(accuracy.tol * law.aim[features], np.finfo(np.float64).tiny)
-    _count_sums_of_half(law)  # makes the units
+    _count_sums_of_half(law)  # makes the blocks
 
     slope_tolerance = np.maximum(tolerance, SLOPE_TOLERANCE * law.aim[features])
 
@@ -695,13 +706,13 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
         task = _make_task(M[k], int(features[k]), float(b[k]), law)
         solution = _solve_output(task, float(tolerance[k]), float(slope_tolerance[k]) if gradient else np.inf)
         losses[k] = solution.part.loss
-        rounding = _input_rounding(task, law, solution.part, solution.moved)
+        rounding = _input_rounding(task, law, solution.part, solution.displacement)
         errors[k] = solution.part.rounding + solution.part.merging + rounding
         if gradient:
             by_M[k], by_b[k], slope_errors[k] = solution.by_row, solution.by_b, solution.slope_error
             silent = np.ones(n, np.bool_)  # a feature without weight is independent of the output
-            for unit in (task.target_unit, *task.halves[0], *task.halves[1]):
-                silent[unit.members] = False
+            for block in (task.target_block, *task.halves[0], *task.halves[1]):
+                silent[block.members] = False
             by_M[k, silent] = law.mean[silent] * by_b[k]
 
     parallel_map(solve_output, count, accuracy.workers)

@@ -256,9 +256,10 @@ def unit_factors(blocks: list[IndependentGroup]) -> UnitFactors:
 
 @inlined
 def apply_steps(units: UnitFactors, u: int, re: FloatArray, im: FloatArray) -> int:
-    """Write the rows of the steps of unit u of `units` to `re` and `im` (rows, columns).
+    """Return the row of `re` and `im` with the transform of unit u, a group or a feature, which is written.
 
-    Return the number of the last row. The first rows, transforms of the unit's features, are set before.
+    `re` and `im` (rows, frequencies) have the transforms of the unit's single features in their first rows.
+    A step of `units` writes the next row: a constant plus a row plus a number times the product of two rows.
     """
     out = int(units.first[u + 1] - units.first[u] - 1)
     for s in range(units.begin[u], units.begin[u + 1]):

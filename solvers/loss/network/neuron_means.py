@@ -364,7 +364,7 @@ class HiddenNeuron:
 
     @cached_property
     def terms(self) -> float:
-        """Mean size of the terms of z = w x + b, in units of which its rounding errors are."""
+        """Bound of the mean of |b| + t + sum_j |w_j x_j|, in whose units z = w x + b has rounding errors."""
         size, rms = np.abs(self.w[self.inputs]), float(self.context.law.values.moment(2)) ** 0.5
         return float(abs(self.b) + self.t + rms * (size @ self.p + np.sqrt(size**2 @ self.p)))
 

@@ -172,11 +172,12 @@ def _breakpoints(
 
 @inlined
 def _smoothness_scales(k: int, w: FloatArray, is_nonlinear: bool, panels: FloatArray) -> FloatArray:
-    """Return for each of k values the scale at which means over those below are smooth, (k,).
+    """Return lengths, (k,): nodes closer than that see a smooth function of the value of each of k features.
 
-    That is the width of the density's narrowest panel, times the least ratio of the weight of a value below
-    to the weight of this value, if that is less than 1. `panels` are the panels' edges, w (2, k) the weights
-    of both neurons; those of the second count if `is_nonlinear`.
+    The function is the mean over the features of smaller index, given the values of the others. The length is
+    the width of the density's narrowest panel, times the least ratio of the weight of a feature of smaller
+    index to this one's, if that is less than 1. `panels` are the panels' edges, w (2, k) the weights of both
+    neurons; those of the second count if `is_nonlinear`, that is unless it is a linear one.
     """
     scale, least = np.empty(k), np.inf
     for q in range(panels.size - 1):

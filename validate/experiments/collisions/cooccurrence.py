@@ -129,10 +129,11 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> A
 
 
 def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
-    """Return the p, over lam/4, at which a count is half of that for one-hot inputs, by linear interpolation.
+    """Return the probability p at which polysemantic neurons are half as many as for one-hot inputs.
 
-    `ds` is from `run_cooccurrence`, `name` the count's variable in it, `k` a position on its axis lam, the l1
-    strength of the printed loss. Nan if the p that were run do not reach it.
+    p is that of each feature to be on, divided by lam/4, and interpolated linearly among those that were run;
+    nan if none reaches it. lam is the strength of the l1 penalty, whose position on the axis of `ds`, from
+    `run_cooccurrence`, is `k`; `name` is the variable with the count.
     """
     at = ds.isel(lam=k).transpose("run", "p", ...)
     return crossing(ds["p"] / float(ds["lam_normal"][k]), (at[name] - at["before"] / 2).values)

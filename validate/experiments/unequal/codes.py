@@ -88,10 +88,10 @@ def run_codes(
 
 @plot_function
 def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, legend: bool = True) -> Axes:
-    """Draw the share of the neurons that each code has, against the ratio; `ds` is from `run_codes`.
+    """Draw the share of the neurons that each code has, against neurons per feature.
 
-    `number_on` is the mean number of features on, `alpha` the exponent of their power law; with `legend`
-    codes are named.
+    `ds` is from `run_codes`, `number_on` the mean number of features on, `alpha` the exponent of the power
+    law of their probabilities; with `legend` codes are named.
     """
     at = ds.sel(number_on=number_on, alpha=alpha)
     ratio = at["n_hidden"] / ds.attrs["n_features"]

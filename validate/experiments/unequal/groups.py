@@ -132,14 +132,15 @@ def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
 
 
 def compare_with_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Estimate, str]]:
-    """Return for each case (trained losses over the code's, in the limit of many features; a verdict).
+    """Return for each law of groups (trained losses over a code's, in the limit of many features; a verdict).
 
-    The limit is the intercept of a line in 1/n_features through the losses of `trained`; the code is the best
-    of blocks of one or two pairs, in `solved`. Where its loss is 0, the limit itself is returned. The verdict
-    is "agrees" if the code's loss is within three standard errors over the seeds; with four seeds a true
-    equality is missed in one of 17 cases (Student's t, 3 degrees of freedom). Otherwise trained models are
-    "below" the code, which then is not the best, or "above" it. It is "no limit" if there is a third size,
-    and its losses refute the line in some case.
+    Laws are the axis "case" of `trained`, from `run_groups`, and of `solved`, from `run_blocks`. The limit
+    is the intercept of a line in 1/n_features through the losses of `trained`; the code is the best one in
+    `solved` that gives one or two pairs of features neurons of their own. Where its loss is 0, the limit
+    itself is returned. The verdict is "agrees" if the code's loss is within three standard errors over the
+    seeds; with four seeds a true equality is missed in one of 17 cases (Student's t, 3 degrees of freedom).
+    Otherwise trained models are "below" the code, which then is not the best, or "above" it. It is "no limit"
+    if there is a third size, and its losses refute the line in some case.
     """
     comparisons = []
     is_line = trained.sizes["n_features"] < 3 or all(
