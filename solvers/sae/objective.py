@@ -28,7 +28,7 @@ TERM = 5e-9
 # Samples for each latent from which on exact means of single latents are worth their time beside them, where
 # features are independent and where they are not; and the error that these aim at, times the root of the
 # number of samples.
-_LATENT_SAMPLES, _LATENT_TOL = {True: 1000, False: 5000}, 0.02
+_LATENT_SAMPLES, _LATENT_TOL = {True: 1000, False: 5000}, 0.01
 
 
 @result

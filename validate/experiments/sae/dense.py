@@ -144,7 +144,7 @@ def _costs(at: _Weights, l1: float, y: Floats) -> tuple[Floats, int]:
     np.maximum(code, 0, out=code)
     error = code @ at.psi.T - y
     costs = 0.5 * np.sum(error**2, axis=1, dtype=float) + l1 * np.sum(code, axis=1, dtype=float)
-    return costs, np.count_nonzero(code)
+    return costs, int(np.count_nonzero(code))
 
 
 def _measure(
@@ -173,8 +173,9 @@ def _measure(
         length += float(np.sum(np.linalg.norm(y, axis=1), dtype=float))
         count += _CHUNK
         control = np.sum(np.abs(y), axis=1, dtype=float) - norm
-        for k in unfinished:
-            costs, on = _costs(*fitted[k], y)
+        for k in unfinished.tolist():
+            at, l1 = fitted[k]
+            costs, on = _costs(at, l1, y)
             totals[k] += costs.sum(), control.sum(), costs @ costs, costs @ control, control @ control, on
         counts[unfinished] += _CHUNK
         cost, off, square, cross, control_square, active = totals.T / counts
