@@ -186,7 +186,7 @@ def measure(
         mse=len(psi) * np.array([loss.loss for loss in losses]),
         mse_error=len(psi) * np.array([loss.error_estimate for loss in losses]),
         l0=np.array([rate.active for rate in rates]),
-        l1=np.array([unit_means(unit, 0.0, np.zeros(n)).mean for unit in units]),
+        l1=np.array([unit_means(unit, 0.0, np.zeros(n), by_weights=False).mean for unit in units]),
         fires=np.array([rate.p_given for rate in rates]),
         fires_pairs=np.array([rate.p_given_pairs for rate in rates]),
         firing_error=max(rate.error for rate in rates),

@@ -28,7 +28,7 @@ TERM = 5e-9
 # Samples for each latent from which on exact means of single latents are worth their time beside them, where
 # features are independent and where they are not; and the error that these aim at, times the root of the
 # number of samples.
-_LATENT_SAMPLES, _LATENT_TOL = {True: 1000, False: 5000}, 0.003
+_LATENT_SAMPLES, _LATENT_TOL = {True: 1000, False: 5000}, 0.01
 
 
 @result
@@ -215,9 +215,10 @@ class AutoencoderObjective:
 
         def of_latent(i: int) -> tuple[FloatArray, FloatArray]:
             """Return what latent i adds to the four means, and to their errors."""
-            means, v, w = unit_means(units[i], 0.0, nothing), network.W_out[:, i], network.W_in[i]
+            means = unit_means(units[i], 0.0, nothing, by_weights=False)
+            v, w = network.W_out[:, i], network.W_in[i]
             with_x, norm, b = means.by_targets * self.law.scale, np.linalg.norm(v), network.b_in[i]
-            gains = v @ self.phi
+            gains, errors = v @ self.phi, self.law.scale * means.target_errors
             return (
                 np.array(
                     [
@@ -229,8 +230,8 @@ class AutoencoderObjective:
                 ),
                 np.array(
                     [
-                        abs(v @ c) * means.error + np.abs(gains) @ self.law.scale * means.error,
-                        tail[i] * norm**2 * (np.abs(w) @ self.law.scale + abs(b)) * means.error,
+                        abs(v @ c) * means.error + np.abs(gains) @ errors,
+                        tail[i] * norm**2 * (np.abs(w) @ errors + abs(b) * means.error),
                         norm * means.error,
                         means.active_error,
                     ]

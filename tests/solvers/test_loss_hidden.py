@@ -10,6 +10,7 @@ from math import erf, pi, sqrt
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from superposition.solvers.loss import evaluator
 from superposition.solvers.loss.network import neuron_means, pair_fourier
@@ -17,7 +18,7 @@ from superposition.solvers.loss.network.assemble import hidden_means, without_li
 from superposition.solvers.loss.network.density_table import table_of
 from superposition.solvers.loss.network.relu_output import covers, linear_readout
 from superposition.solvers.loss.problem import Law
-from superposition.theory.features import VALUES, Features
+from superposition.theory.features import VALUES, Features, parent_child
 from superposition.theory.features.values import law_named
 from superposition.theory.features.values.law import Values
 from superposition.theory.model import Model
@@ -599,3 +600,20 @@ def test_a_neuron_that_hardly_moves_at_its_threshold():
     assert near.mean == pytest.approx(small * plain.mean + t * plain.active, abs=1e-5)
     off = np.abs(near.mean - small * plain.mean - t * plain.active)
     assert np.all(off <= near.unit_errors + t * plain.unit_errors)
+
+
+@pytest.mark.parametrize("values", ["uniform", "binary"])
+@pytest.mark.parametrize(
+    "weights", [[1, -1], [1, -1] * 6, [1, 0, -1] + [1, -1] * 4], ids=["few", "12", "group"]
+)
+def test_a_neuron_at_its_kink_is_off(values, weights):
+    """The input z is symmetric: P(z > 0) = (1 - P(z = 0)) / 2, z = 0 where as many +1 as -1 are on."""
+    W = np.array([weights], float)
+    count, grouped = int(np.sum(W > 0.0)), weights[1] == 0
+    groups = [parent_child(0, [1], 0.3, 0.4)] * grouped
+    law = Law(Features(W.size, 0.3, values, groups=groups))
+    found = hidden_means(Model(W, hidden="relu", output="identity"), law)
+    balanced = np.sum(stats.binom.pmf(np.arange(count + 1), count, 0.3) ** 2)
+    at_kink = balanced if values == "binary" else 0.7 ** (2 * count)
+    assert abs(found.active[0] - 0.5 * (1.0 - at_kink)) < found.unit_errors[0] < 1e-9
+    assert abs(found.active[0] - 0.5) > 1e-3  # half of the kink

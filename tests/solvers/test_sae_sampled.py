@@ -102,6 +102,21 @@ def test_exact_means_of_single_latents_leave_a_smaller_error(law, hidden, prefix
     assert plain.l1 != pytest.approx(exact.l1, rel=1e-4)
 
 
+@pytest.mark.parametrize("groups", [[], [parent_child(0, [1], 0.2, 0.3)]], ids=["independent", "groups"])
+def test_latents_without_biases_are_off_where_no_feature_is_on(groups):
+    law, rng = Features(4, 0.1, groups=groups), np.random.default_rng(8)
+    phi, W = rng.normal(size=(2, 4)), rng.normal(size=(3, 2))
+    sae = Model(W, hidden="relu", W_out=0.3 * W.T, output="identity")
+    exact, means = (
+        AutoencoderObjective(law, phi, l1=0.1, l0=0.1, method=method, samples=20_000)(sae, gradient=False)
+        for method in ("exact", "samples")
+    )
+    assert abs(means.value - exact.value) < BAR * means.error_estimate
+    assert means.l0 == pytest.approx(exact.l0, rel=1e-5)
+    # At its kink a latent is not half on: no latent is on more often than any feature is.
+    assert exact.l0 < 3 * 0.36 < 3 * 0.5 * 0.64 + exact.l0
+
+
 def test_many_latents_share_the_inputs_that_are_put_on_thresholds():
     rng, law = np.random.default_rng(7), Features(2, 0.4)
     one = autoencoder(rng, 2, 70, "jumprelu")

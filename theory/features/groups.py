@@ -2,19 +2,23 @@
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import validation
-from ..validation import FloatArray, IntArray
+from ..compile.kernels import check_interrupt, kernel
+from ..validation import BoolArray, FloatArray, IntArray
 
-__all__ = ["Group", "exclusive", "group", "parent_child", "synchronous"]
+__all__ = ["Group", "PackedGroups", "exclusive", "group", "pack_groups", "parent_child", "set_patterns",
+           "set_values", "synchronous"]  # fmt: skip
 
 Group = tuple[IntArray, IntArray, FloatArray]
 
 _MOST_FEATURES = 2**31
+# Samples whose features stay in the first cache while all groups are set.
+_ROWS = 64
 
 
 def _checked_indices(name: str, value: npt.ArrayLike, n: int = _MOST_FEATURES) -> IntArray:
@@ -144,3 +148,72 @@ def parent_child(parent: int, children: npt.ArrayLike, p_parent: float, p_child:
     table = np.zeros((len(below) + 1, young.size + 1), np.int64)
     table[1:, 0], table[1:, 1:] = 1, below
     return members, table, np.append(1 - p, p * np.where(below, q, 1 - q).prod(axis=1))
+
+
+class PackedGroups(NamedTuple):
+    """The tables of many groups, one after the other, for `set_patterns`."""
+
+    members: IntArray
+    """Features, those of group g from first_member[g] to first_member[g + 1]."""
+    first_member: IntArray
+    edges: FloatArray
+    """Cumulated probabilities of patterns, those of group g from first_edge[g] to first_edge[g + 1]."""
+    first_edge: IntArray
+    patterns: BoolArray
+    """Rows of patterns, those of group g from first_pattern[g] on."""
+    first_pattern: IntArray
+
+
+def pack_groups(groups: Sequence[Group]) -> PackedGroups:
+    """Return the tables of `groups`, one or more, as `PackedGroups`."""
+    members, tables, chances = zip(*groups, strict=True)
+    edges = [np.cumsum(chance) for chance in chances]
+    first_member, first_edge, first_pattern = (
+        np.cumsum([0, *(array.size for array in arrays)]) for arrays in (members, edges, tables)
+    )
+    return PackedGroups(
+        np.concatenate(members), first_member, np.concatenate([edge / edge[-1] for edge in edges]),
+        first_edge, np.concatenate([table.ravel() > 0 for table in tables]), first_pattern,
+    )  # fmt: skip
+
+
+@kernel
+def set_patterns(groups: PackedGroups, draws: FloatArray, on: BoolArray) -> None:
+    """Set which features of `groups` are on in each row of `on`, (size, n), where these features are off.
+
+    Uniform `draws` (groups, size) choose the patterns: each the first whose cumulated probability is above
+    its draw.
+    """
+    size = draws.shape[1]
+    for start in range(0, size, _ROWS):
+        check_interrupt(start % 16384 == 0)
+        for g in range(draws.shape[0]):
+            first, count = groups.first_member[g], groups.first_member[g + 1] - groups.first_member[g]
+            begin, end, table = groups.first_edge[g], groups.first_edge[g + 1], groups.first_pattern[g]
+            off = 0.0 if np.any(groups.patterns[table : table + count]) else groups.edges[begin]
+            for s in range(start, min(start + _ROWS, size)):
+                if draws[g, s] < off:  # most often: nothing is on in the first pattern
+                    continue
+                low, high = begin, end
+                while low < high:
+                    middle = (low + high) // 2
+                    if draws[g, s] < groups.edges[middle]:
+                        high = middle
+                    else:
+                        low = middle + 1
+                at = table + (low - begin) * count
+                for k in range(count):
+                    if groups.patterns[at + k]:
+                        on[s, groups.members[first + k]] = True
+
+
+@kernel
+def set_values(on: BoolArray, scale: FloatArray, values: FloatArray, x: FloatArray) -> None:
+    """Set x where features are on, (size, n) both, to the next of `values` times the feature's `scale`."""
+    at = 0
+    for s in range(len(x)):
+        check_interrupt(s % 16384 == 0)
+        for j in range(scale.size):
+            if on[s, j]:
+                x[s, j] = scale[j] * values[at]
+                at += 1

@@ -11,7 +11,7 @@ from .. import validation
 from ..results import frozen, result
 from ..validation import FloatArray
 from .counts import IndependentGroup, count_polynomial, draw_given, possible, probabilities_given
-from .groups import Group, group
+from .groups import Group, PackedGroups, group, pack_groups, set_patterns, set_values
 from .sparse import SparseUniform
 from .values import law_named
 from .values.law import transforms_at
@@ -184,6 +184,16 @@ class Features:
     # --- On and off -----------------------------------------------------------------------------------------
 
     @cached_property
+    def _packed_groups(self) -> tuple[PackedGroups | None, FloatArray]:
+        """The groups' tables, None if there are no groups, and p with 0 for their features, (n_features,)."""
+        if not self.groups:
+            return None, self.p
+        groups = pack_groups(self.groups)
+        p_alone = self.p.copy()
+        p_alone[groups.members] = 0.0
+        return groups, p_alone
+
+    @cached_property
     def _p_on(self) -> FloatArray:
         """P(x_i is on), shape (n_features,), read-only."""
         if self.exactly is None:
@@ -331,15 +341,14 @@ class Features:
             self._check_memory(self.exactly + 1)
             on = draw_given(self.blocks, self.exactly, size, generator)
         else:
-            on = generator.random((size, self.n_features)) < self.p
-            draws = generator.random((len(self.groups), size))
-            for (indices, patterns, probabilities), draw in zip(self.groups, draws, strict=True):
-                edges = np.cumsum(probabilities)
-                pattern = np.searchsorted(edges / edges[-1], draw, side="right")
-                on[:, indices] = (patterns > 0)[pattern]
-        x = on * self.scale
-        x[on] *= self.values.draw(generator, np.count_nonzero(on))
-        return np.asarray(x)
+            groups, p_alone = self._packed_groups
+            on = generator.random((size, self.n_features)) < p_alone
+            if groups is not None:
+                set_patterns(groups, generator.random((len(self.groups), size)), on)
+        x, values = np.zeros(on.shape), np.ones(np.count_nonzero(on))
+        values *= self.values.draw(generator, values.size)
+        set_values(on, self.scale, values, x)
+        return x
 
 
 def _complex(name: str, value: npt.ArrayLike) -> npt.NDArray[np.complex128]:

@@ -188,7 +188,9 @@ def means_with_targets(model: Model, law: Law, name: str, tol: float) -> FloatAr
     `name` is that of f; `tol` is the error to aim at, in units of the neurons' root mean squares.
     """
     _, units = _context_and_neurons(model, law, name, tol, None)
-    return np.array([unit_means(unit, 0.0, np.zeros(law.n)).by_targets * law.scale for unit in units])
+    return np.array(
+        [unit_means(unit, 0.0, np.zeros(law.n), by_weights=False).by_targets * law.scale for unit in units]
+    )
 
 
 def hidden_means(
@@ -207,7 +209,7 @@ def hidden_means(
     by_targets = np.zeros((count, n))
     mean, active, unit_errors = np.zeros((3, count))
     for i, unit in enumerate(units):
-        neuron_mean = unit_means(unit, 0.0, np.zeros(n))
+        neuron_mean = unit_means(unit, 0.0, np.zeros(n), by_weights=False)
         mean[i], active[i], by_targets[i], unit_errors[i] = (
             neuron_mean.mean,
             neuron_mean.active,

@@ -202,6 +202,14 @@ class NeuronContext:
         """
         return pack_units(self.blocks(features), np.full(features.size, True), None)
 
+    def directions(self, features: IntArray, is_read: BoolArray) -> OtherFeatures:
+        """Return `with_directions` of dependent `features`, of which those of `is_read` have a weight."""
+        signed = np.where(is_read, features, ~features)
+        law = self._from_cache(
+            "directions", signed, lambda _: with_directions(self.blocks(features), is_read)
+        )
+        return cast(OtherFeatures, law)
+
     def none_and_ones(self, features: IntArray) -> tuple[float, FloatArray]:
         """Return (probability that none of some features is on, (n,) probabilities that each alone is)."""
         if self.dependent is None:
@@ -1031,7 +1039,7 @@ class UnitMeans:
     mean: float
     """E h."""
     on: float
-    """Derivative of `mean` by the bias; P(h > 0) without a threshold."""
+    """Derivative of `mean` by the bias; without a threshold P(z > 0) + P(z = 0) / 2."""
     by_targets: FloatArray
     """(n,): E h target(x_l)."""
     by_b: float
@@ -1040,6 +1048,8 @@ class UnitMeans:
     by_w: FloatArray
     error: float
     """Largest error of `mean` and `by_targets`."""
+    target_errors: FloatArray
+    """(n,): errors of `by_targets`, most of them far below the largest."""
     slope_error: float
     active: float
     """P(z > t)."""
@@ -1047,11 +1057,14 @@ class UnitMeans:
     method: str
 
 
-def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0) -> UnitMeans:
+def unit_means(
+    unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0, by_weights: bool = True
+) -> UnitMeans:
     """Return E h and E h target(x_l) of a hidden neuron h, and derivatives of E h g by its weights and bias.
 
     The neuron is `unit`, g = g0 + sum of g_l target(x_l); derivatives are of this mean, as the loss needs no
-    other. The error aimed at is `share` times `FINER` times the tolerance.
+    other. The error aimed at is `share` times `FINER` times the tolerance. Derivatives by weights may be nan
+    unless `by_weights`: sums over frequencies take a third less time without them.
     """
     context, law = unit.context, unit.context.law
     n, inputs, p = law.n, unit.inputs, unit.p
@@ -1064,9 +1077,10 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
     if listed is not None:
         return _unit_means_from_moments(unit, g0, g, *listed)
     error, slope_error, active_error = context.precision * unit.rms, 0.0, context.precision
+    changes = np.zeros(inputs.size + 3)  # of E h, E h target(x_l), a derivative and P(z > t), as last seen
     is_group_sum = not exact and context.dependent is not None
     if is_group_sum:
-        directions = with_directions(context.blocks(inputs), unit.w[inputs] != 0.0)
+        directions = context.directions(inputs, unit.w[inputs] != 0.0)
         low, slopes = _low_patterns(unit, directions, g[inputs], start)
         mean, targets, rate, by_b, flux, active = low[0], low[5:], *low[1:5]
         slope_error = context.slope_precision * (4.0 * unit.rms + float(np.abs(low).sum()))
@@ -1098,7 +1112,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         slope_error = _slope_rounding(context, unit.rms + 1.0, linear_mean, by)
         active = linear_mean[1] - linear_mean[3]
     if not exact:
-        count, previous, last = 64, np.full(inputs.size + 3, np.inf), np.full(3, np.inf)
+        count, previous, last = 64, np.full(inputs.size + 3, np.inf), np.full(inputs.size + 3, np.inf)
         of_inputs = np.ascontiguousarray(g[inputs])
 
         def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
@@ -1139,16 +1153,14 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
                 flux_of = unit.delta_coefficients(s) * tapered
             now, slope_sums, _ = sums(False)
             now = np.r_[now, np.sum(steps * slope_sums[0]).real]
-            error_each = np.abs(now - previous)
-            step = np.array([error_each[:-2].max(), error_each[-2], error_each[-1]])
-            change, last = np.maximum(step, last / _FALL), step
+            step = np.abs(now - previous)
             if unit.series is not None:
-                change = np.zeros(3)
                 break
-            if change[0] <= share * FINER * context.tol * unit.rms or count >= MOST:
+            changes, last = np.maximum(step, last / _FALL), step
+            if changes[:-2].max() <= share * FINER * context.tol * unit.rms or count >= MOST:
                 break
             previous, count = now, 2 * count
-        slopes += sums(True)[2]
+        slopes += sums(True)[2] if by_weights else np.nan
         mean += now[0]
         targets += now[1:-2]
         by_b += now[-2]
@@ -1161,20 +1173,47 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
             active_error = unit.series.rounding * float(np.abs(steps).sum())
         else:
             jump = unit.jump_error(count)
-            active_error = SAFE * float(change[2]) + unit.chance_beyond + unit.rounding(steps) + 2.0**-44
+            active_error = SAFE * float(changes[-1]) + unit.chance_beyond + unit.rounding(steps) + 2.0**-44
         error += unit.t * jump
-        error += SAFE * float(change[0]) + beyond + rounding + 2.0**-44 * unit.rms
-        slope_error += 4.0 * SAFE * float(change[:2].max()) + beyond * (1.0 + np.pi / unit.reach[1])
+        error += beyond + rounding + 2.0**-44 * unit.rms
+        slope_error += 4.0 * SAFE * float(changes[:-1].max()) + beyond * (1.0 + np.pi / unit.reach[1])
         slope_error += rounding * (1.0 + float(s[-1])) + 2.0**-42
         active_error += jump
+    active, active_error = _without_kink(unit, active, active_error)
     by_targets, by_w = mean * target_means, np.zeros(n)
     by_targets[inputs] = targets
+    target_errors = (error + SAFE * changes[0]) * np.abs(target_means)
+    target_errors[inputs] = error + SAFE * changes[1:-2]
+    error += SAFE * float(changes[:-2].max())
     by_w[inputs] = slopes
     by_w[others] = law.mean[others] * by_b + _covariances(context, others, g) * rate
     method = "pair_exact" if exact else "pair_fourier"
     return UnitMeans(
-        mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active, active_error, method
-    )
+        mean, rate, by_targets, by_b, flux, by_w, error, target_errors, slope_error, active, active_error,
+        method,
+    )  # fmt: skip
+
+
+def _without_kink(unit: HiddenNeuron, active: float, error: float) -> tuple[float, float]:
+    """Return P(z > t) of the neuron `unit`, and its error; `active` has half of P(z = 0) at a kink, too.
+
+    `error` is that of `active`. Where values have a density z is 0 only if the bias is, up to rounding, and
+    no feature with a weight is on. Where they are atoms bias and threshold are raised by the same amount: no
+    half is counted at a threshold above 0.
+    """
+    context = unit.context
+    if unit.t > 0.0:
+        return active, error
+    if context.atoms.size:
+        shift = float(np.abs(unit.w).max(initial=0.0)) or 1.0
+        above = HiddenNeuron(context, unit.w, unit.b + shift, shift)
+        means = unit_means(above, 0.0, np.zeros(context.law.n))
+        return means.active, means.active_error
+    if abs(unit.b) > rounding_of_neuron(context, unit.w[unit.inputs], unit.b, unit.t):
+        return active, error
+    weighted = np.flatnonzero(unit.w)
+    none = context.none_and_ones(weighted)[0] if weighted.size else 1.0
+    return active - 0.5 * none, error
 
 
 def _unit_means_from_moments(
@@ -1201,8 +1240,8 @@ def _unit_means_from_moments(
         2.0**-46 * (abs(start) + float(np.abs(g[inputs]) @ law.p[inputs]) + 1.0),
     )
     return UnitMeans(
-        mean, float(kink[0, 0]), by_targets, by_b, 0.0, by_w, error, flat, float(on[0, 0]), 2.0**-46,
-        "sums of atoms",
+        mean, float(kink[0, 0]), by_targets, by_b, 0.0, by_w, error, np.full(law.n, error), flat,
+        float(on[0, 0]), 2.0**-46, "sums of atoms",
     )  # fmt: skip
 
 
