@@ -257,3 +257,23 @@ def test_probabilities_whose_products_underflow_give_the_loss_of_one_feature():
         on = np.maximum(M[i] - 0.1, 0.0)
         assert found.per_feature[k] == pytest.approx(p * np.sum((target - on) ** 2), rel=1e-12)
         assert 2.0 * found.by_M[k] == pytest.approx(-2.0 * p * (target - on) * (on > 0.0), rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [5, 14, 15, 40])
+def test_a_kink_that_rounding_hides_has_the_mean_of_both_slopes(n):
+    """Three weights of .1 and a bias of -.3 are 2.8e-17 in doubles; up to 14 features counted them as on."""
+    found = evaluator(Features(n, 0.3, "binary"))((np.full((n, n), 0.1), -0.3), rows=[0], gradient=True)
+    on = np.arange(n + 1)
+    slopes = np.where(on > 3, 1.0, 0.5 * (on == 3))
+    derivative = -2.0 * np.sum(binom.pmf(on, n, 0.3) * slopes * (on / n - 0.1 * (on - 3.0)))
+    assert found.by_b[0] == pytest.approx(derivative, rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "p"), [(60, 1e-12), (80, 1e-8), (50, 1e-14)])
+def test_masses_without_an_inverse_give_the_loss_of_equal_weights(n, p):
+    """The loss was nan."""
+    found = exact_loss(np.full((n, n), 0.1), -0.3, Features(n, p, "binary"), rows=[0])
+    on = np.arange(n + 1)
+    y = np.maximum(0.1 * on - 0.3, 0.0)
+    true = np.sum(binom.pmf(on, n, p) * (on / n * (1.0 - y) ** 2 + (1.0 - on / n) * y**2))
+    assert found.loss == pytest.approx(true, rel=1e-12)

@@ -56,6 +56,8 @@ SECONDS_PER_SUM = 5e-7
 SECONDS_PER_MERGED_SUM = 1e-7
 # A sum with more than this share of the mass, over the number of sums that are left, is not merged.
 LIKELY = 4.0
+# Masses below have no inverse.
+LEAST_MASS = 1e-307
 # Standard errors of a derivative: what pairs near the kink would change if each were on a random side.
 ERRORS = 4.0
 
@@ -159,7 +161,7 @@ def _merge_sorted(
                 offset += mass[k] * (last - start)
                 spread += mass[k] * variance[k]
                 total += mass[k]
-            share = 1.0 / total if total > 0.0 else 0.0  # all may underflow
+            share = 1.0 / total if total > LEAST_MASS else 0.0  # all may underflow
             mean, spread = start + offset * share, spread * share
             displacement = max(displacement, mean - start, last - mean)
         new_position[size], new_mass[size], new_variance[size] = mean, total, spread
@@ -182,7 +184,7 @@ def _merge_sorted(
                 cells[end] = fewer
                 end += 1
             if end > first + 1:
-                share = 1.0 / total if total > 0.0 else 0.0
+                share = 1.0 / total if total > LEAST_MASS else 0.0
                 mean, spread = start + offset * share, 0.0
                 for k in range(first, end):
                     spread += new_mass[k] * share * ((new_position[k] - mean) ** 2 + new_variance[k])

@@ -27,6 +27,9 @@ __all__ = [
     "terms",
 ]
 
+# Distance from the kink, over the sum of the sizes of k terms and over k + 8, that counts as none: rounding.
+KINK = 2.0**-52
+
 
 def blocks(law: Features) -> list[IndependentGroup]:
     """Return the blocks of a law: groups and single features, with the probabilities of their patterns.
@@ -60,15 +63,18 @@ def _loss_of_binary_pattern(g: FloatArray, b: float, target: int, slope: FloatAr
     """Return (x - ReLU(b + sum g))^2 for binary values and its derivative by b; write those by g to `slope`.
 
     `g` has the weights of the features that are on. x is 1 if `target`, its position among them, is not -1.
+    Where the sum is 0 but for rounding, the derivative is the mean of both sides.
     """
-    z, lost = b, 0.0
+    z, lost, size = b, 0.0, abs(b)
     for x in g:  # compensated: at z = 0 the derivative jumps
         new = z + x
         lost += (z - new) + x if abs(z) >= abs(x) else (x - new) + z
         z = new
+        size += abs(x)
     z += lost
     error = (1.0 if target >= 0 else 0.0) - max(z, 0.0)
-    by_b = -2.0 * error if z > 0.0 else -error if z == 0.0 else 0.0
+    is_at_kink = abs(z) <= KINK * (g.size + 8.0) * size
+    by_b = -error if is_at_kink else -2.0 * error if z > 0.0 else 0.0
     slope[:] = by_b
     return error * error, by_b
 
