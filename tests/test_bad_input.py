@@ -73,7 +73,7 @@ CALLS: dict[str, str] = {
     "solvers.relu.pair_transitions": "pair_transitions([0.2], lowest=0.5)",
     "solvers.rug.RugMatrix.matvec": "(np.ones(4))",
     "solvers.unequal.realise_blocks": f"realise_blocks(block_optimum({_PAIR}, 0.5, starts=1), {_PAIR}, 8)",
-    "theory.features.Values.nodes": "()",
+    "theory.features.ValueDistribution.nodes": "()",
     "solvers.sparsification.limit_law": "limit_law([1.0], 0.1, 100, 0.9)",
     "sp.audit": "audit(np.array([[1.0], [-1.0]]), 0.3, starts=1, steps=3, seconds=0.0)",
     "sp.best": "best(Features(2, 0.3), 1, starts=1)",

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...theory import validation
 from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P, LEAST_SIGMA
-from ...theory.features import Features, SparseUniform, Values
+from ...theory.features import Features, SparseUniform, ValueDistribution
 from ...theory.features.values import law_named
 from ...theory.results import result
 from ...theory.validation import FloatArray
@@ -42,7 +42,7 @@ class Attainable:
         return "\n".join([f"{'decoder':<10}{'loss':>12}{'/ bayes':>12}", *rows])
 
 
-def _checked_law(law: Any) -> tuple[float, Values, float, float, int | None]:
+def _checked_law(law: Any) -> tuple[float, ValueDistribution, float, float, int | None]:
     """Return p, values, scale, mean importance and the number of features, None unless the law is `Features`.
 
     Else it is p, or a `SparseUniform`, and scale and importance are 1. ValueError unless the features are

@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 from ...theory import validation
 from ...theory.decoders import bayes_loss
 from ...theory.decoders.loss import LARGEST_SIGMA, LEAST_P, pointwise
-from ...theory.features import Values
+from ...theory.features import ValueDistribution
 from ...theory.features.values import law_named
 from ...theory.results import result
 from ...theory.validation import FloatArray
@@ -37,12 +37,12 @@ class Evolution:
     status: Status
 
 
-def variance_of(p: float, values: Values) -> float:
+def variance_of(p: float, values: ValueDistribution) -> float:
     """Return Var x of a feature at scale 1 that is on with probability p and then of the law `values`."""
     return p * values.moment(2) - (p * values.moment(1)) ** 2
 
 
-def first_noise(p: float, ratio: float, projection: str, values: Values) -> float:
+def first_noise(p: float, ratio: float, projection: str, values: ValueDistribution) -> float:
     """Return the interference's standard deviation in the first step, where the estimate of x is its mean.
 
     p is the probability that a feature is on, with a value of the law `values`, `ratio` is
@@ -57,7 +57,7 @@ def state_evolution(
     ratio: float,
     *,
     projection: str = "orthogonal",
-    values: str | Values = "uniform",
+    values: str | ValueDistribution = "uniform",
     steps: int = 1000,
     tol: float = 1e-10,
 ) -> Evolution:
@@ -68,7 +68,7 @@ def state_evolution(
 
     Parameters
     ----------
-    p, values : float, str or Values
+    p, values : float, str or ValueDistribution
         Probability that a feature is on, in [1e-100, 1], and the law of its value then, at scale 1.
     ratio : float
         n_hidden / n_features, in (0, 1]; so large that the interference is at most 1e3.
@@ -114,7 +114,7 @@ def state_evolution(
     return Evolution(np.array(sigmas), np.array(losses), losses[-1], len(losses), status)
 
 
-def recovery_ratio(p: npt.ArrayLike, *, values: str | Values = "uniform") -> Any:
+def recovery_ratio(p: npt.ArrayLike, *, values: str | ValueDistribution = "uniform") -> Any:
     r"""Return the ratio n_hidden/n_features above which iterated decoding recovers all features exactly.
 
     .. math:: \max_\sigma E\,\mathrm{Var}(x \mid x + \sigma Z)/\sigma^2

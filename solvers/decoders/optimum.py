@@ -11,7 +11,7 @@ from ...theory import validation
 from ...theory.decoders import active_fraction, bayes_loss
 from ...theory.decoders.line import best_line, line_losses
 from ...theory.decoders.loss import LARGEST_K, channel, topk_lost, topk_nodes
-from ...theory.features import Values
+from ...theory.features import ValueDistribution
 from ...theory.results import result
 from .evolution import variance_of
 
@@ -39,7 +39,11 @@ class Decoder:
 
 
 def optimum(
-    p: npt.ArrayLike, sigma: npt.ArrayLike, decoder: str = "jumprelu", *, values: str | Values = "uniform"
+    p: npt.ArrayLike,
+    sigma: npt.ArrayLike,
+    decoder: str = "jumprelu",
+    *,
+    values: str | ValueDistribution = "uniform",
 ) -> Decoder:
     r"""Return the decoder of least loss of one kind, of x from y = x + sigma Z.
 
@@ -58,7 +62,7 @@ def optimum(
     decoder : {"affine", "soft", "hard", "relu", "jumprelu", "bayes"}
         Affine is a y + b, and bayes E[x | y]. The others are 0 except where y > theta: there soft is
         y - theta, hard y, relu a (y - theta), and jumprelu a y + b.
-    values : str or Values, optional
+    values : str or ValueDistribution, optional
         Law of the value of a feature that is on, at scale 1; see `superposition.theory.features.Features`.
 
     Returns
@@ -80,7 +84,9 @@ def optimum(
     return Decoder(*(part[()] for part in optima))
 
 
-def _best_decoder(values: Values, decoder: str, p: float, sigma: float) -> tuple[float, float, float, float]:
+def _best_decoder(
+    values: ValueDistribution, decoder: str, p: float, sigma: float
+) -> tuple[float, float, float, float]:
     """Return threshold theta, slope a, intercept b and loss of the best decoder of a kind, for one p, sigma.
 
     It is 0 up to theta and a y + b above; theta, a and b are NaN for "bayes". `decoder` is the kind, "relu"
@@ -148,7 +154,12 @@ class TopK:
 
 
 def topk_optimum(
-    n_features: int, p: float, sigma: float, *, k: int | None = None, values: str | Values = "uniform"
+    n_features: int,
+    p: float,
+    sigma: float,
+    *,
+    k: int | None = None,
+    values: str | ValueDistribution = "uniform",
 ) -> TopK:
     """Return the TopK decoder of least loss over scale and bias, and over k if `k` is None.
 
@@ -159,7 +170,7 @@ def topk_optimum(
     p, sigma : float
         Probability that a feature is on, and standard deviation of the interference. Errors are those of
         `optimum`.
-    values : str or Values, optional
+    values : str or ValueDistribution, optional
         Law of the value of a feature that is on, at scale 1.
 
     Returns

@@ -21,7 +21,7 @@ from scipy.sparse.linalg import aslinearoperator
 from ...theory import validation
 from ...theory.decoders.channel import denoised
 from ...theory.decoders.loss import LEAST_P
-from ...theory.features import Values
+from ...theory.features import ValueDistribution
 from ...theory.features.values import law_named
 from ...theory.features.values.law import require
 from ...theory.results import result
@@ -52,7 +52,7 @@ def message_passing(
     h: npt.ArrayLike,
     p: float,
     *,
-    values: str | Values = "uniform",
+    values: str | ValueDistribution = "uniform",
     steps: int = 100,
     tol: float = 1e-8,
 ) -> Passing:
@@ -66,7 +66,7 @@ def message_passing(
         from `superposition.solvers.rug.random_projector`.
     h : (n_hidden,) or (n_features,) array_like of float
         A x.
-    p, values : float, str or Values
+    p, values : float, str or ValueDistribution
         Probability that a feature is on, in [1e-100, 1], and the law of its value then, at scale 1.
     steps, tol : int, float, optional
         Steps at most. They end where a step changes the interference by less than `tol` times its size, or
@@ -149,7 +149,9 @@ def _orthogonal_channel(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> C
         s = (x - share * y) / (1.0 - share)
 
 
-def _iterate(channel: Channel, x: FloatArray, p: float, values: Values, steps: int, tol: float) -> Passing:
+def _iterate(
+    channel: Channel, x: FloatArray, p: float, values: ValueDistribution, steps: int, tol: float
+) -> Passing:
     """Return the `Passing` at the end of iterating the decoder on a channel, from the features' mean x on.
 
     p and `values` are the features' law. It ends after `steps` steps, where a step changes the interference

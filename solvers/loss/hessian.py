@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...theory.features import Features, Values, as_features
+from ...theory.features import Features, ValueDistribution, as_features
 from ...theory.features.values.law import transforms_at
 from ...theory.results import result
 from ...theory.validation import ComplexArray, FloatArray, integer, number, real, vector
@@ -157,7 +157,7 @@ def _analytic_derivatives(
     return RowDerivatives(max(loss, 0.0), gradient, hessian, *errors)
 
 
-def _third_transform(values: Values, z: ComplexArray, second: ComplexArray) -> ComplexArray:
+def _third_transform(values: ValueDistribution, z: ComplexArray, second: ComplexArray) -> ComplexArray:
     """Return E v^3 e^(z v) for v uniform on an interval, the law `values`, from `second`, E v^2 e^(z v)."""
     (low, high, (density,)) = values.pieces[0]
     edge = density * (high**3 * np.exp(high * z) - low**3 * np.exp(low * z))
@@ -169,7 +169,13 @@ def _third_transform(values: Values, z: ComplexArray, second: ComplexArray) -> C
 
 
 def _sums_over_inputs(
-    m: FloatArray, p: FloatArray, a: float, p_target_active: float, b: float, values: Values, frequencies: int
+    m: FloatArray,
+    p: FloatArray,
+    a: float,
+    p_target_active: float,
+    b: float,
+    values: ValueDistribution,
+    frequencies: int,
 ) -> tuple[float, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the loss of an output, its derivatives by (b, a) and by m, and three blocks of its Hessian.
 

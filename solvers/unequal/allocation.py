@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from ...theory import validation
 from ...theory.codes import antipodal_loss, antipodal_optimum
-from ...theory.features import Features, Values
+from ...theory.features import Features, ValueDistribution
 from ...theory.unequal.capacity import independent, interference_variance
 from ...theory.validation import FloatArray, IntArray
 from ..results import Status, result
@@ -66,7 +66,9 @@ class LagrangianChoices:
     1, and `codes` the kinds of pairs that are allowed.
     """
 
-    def __init__(self, values: Values, p: FloatArray, weight: FloatArray, codes: tuple[str, ...]) -> None:
+    def __init__(
+        self, values: ValueDistribution, p: FloatArray, weight: FloatArray, codes: tuple[str, ...]
+    ) -> None:
         self.values, self.p, self.weight = values, p, weight
         nodes = np.unique(p)
         if nodes.size > _NODES:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline, PchipInterpolator
 
 from ...theory.codes import antipodal_loss, skew_pair_loss
-from ...theory.features import Values
+from ...theory.features import ValueDistribution
 from ...theory.validation import FloatArray
 from .. import decoders, rug
 from ..codes.envelope import hull
@@ -40,7 +40,7 @@ _POINTS = {True: (40, 112), False: (20, 40)}
 _LEAST = 1e-300
 
 
-def end_losses(values: Values, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+def end_losses(values: ValueDistribution, p: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the loss of a feature that is dropped, and of one kept exactly, for each p.
 
     `values` is the law of the value of a feature that is on.
@@ -52,7 +52,7 @@ def end_losses(values: Values, p: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def best_rug(
-    values: Values, p: FloatArray, capacity: FloatArray
+    values: ValueDistribution, p: FloatArray, capacity: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return best scale, best bias and loss of features in the rug, at capacities between 0 and 1.
 
@@ -123,7 +123,7 @@ def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, end_loss: float) ->
 
 
 @lru_cache(maxsize=4096)
-def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
+def curve(values: ValueDistribution, p: float, codes: tuple[str, ...]) -> Curve:
     """Return the convex envelope of a feature's loss over its capacity; `codes` add points to it.
 
     These are "pairs" and "skew pairs", with the capacity 1/2; others are ignored. The feature is on with

@@ -15,7 +15,7 @@ from superposition.solvers.loss.network.firing import firing
 from superposition.solvers.loss.problem import Law
 from superposition.solvers.sae import AutoencoderObjective, measure
 from superposition.theory.features import Features, exclusive, parent_child
-from superposition.theory.features.values import Values
+from superposition.theory.features.values import ValueDistribution
 from superposition.theory.model import Model, is_above
 
 from .loss_oracle import states
@@ -35,7 +35,7 @@ def atoms(name, *places):
         return a, b, c
 
     at, chances = np.array(places).T
-    return Values(
+    return ValueDistribution(
         name, (at.min(), at.max()), lambda k: float(chances @ at**k),
         lambda rng, size: rng.choice(at, size, p=chances), atoms=places, transform=transform,
     )  # fmt: skip

@@ -10,11 +10,11 @@ from superposition.solvers.loss import evaluator, exact_loss
 from superposition.solvers.loss.dispatch import solve
 from superposition.solvers.loss.methods import discrete
 from superposition.solvers.loss.problem import Accuracy, LossProblem
-from superposition.theory.features import Features, Values, exclusive, parent_child, synchronous
+from superposition.theory.features import Features, ValueDistribution, exclusive, parent_child, synchronous
 
 from .loss_oracle import states
 
-THREE = Values(
+THREE = ValueDistribution(
     "three", (-1.0, 2.0), lambda k: 0.25 * (-1.0) ** k + 0.25 * 0.5**k + 0.5 * 2.0**k,
     lambda rng, size: rng.choice([-1.0, 0.5, 2.0], size, p=[0.25, 0.25, 0.5]),
     atoms=[(-1.0, 0.25), (0.5, 0.25), (2.0, 0.5)],

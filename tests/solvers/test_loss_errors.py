@@ -14,7 +14,7 @@ from superposition.solvers.loss.methods.transform_sums import independent_featur
 from superposition.solvers.loss.problem import Accuracy, LossProblem
 from superposition.solvers.minimise import descend
 from superposition.theory.decoders import bayes_loss
-from superposition.theory.features import VALUES, Features, Values
+from superposition.theory.features import VALUES, Features, ValueDistribution
 from superposition.theory.features.values import law_named
 
 
@@ -175,7 +175,9 @@ def test_descents_converge_by_gradients_that_are_good_enough(values):
 
 def part(name, **parts):
     """Return a law on [0, 1] of which only so much is known."""
-    return Values(name, (0.0, 1.0), lambda k: 2 / (k + 2), lambda rng, size: rng.random(size) ** 0.5, **parts)
+    return ValueDistribution(
+        name, (0.0, 1.0), lambda k: 2 / (k + 2), lambda rng, size: rng.random(size) ** 0.5, **parts
+    )
 
 
 LINE = {"density": lambda v: 2 * v}

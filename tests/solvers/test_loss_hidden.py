@@ -20,7 +20,7 @@ from superposition.solvers.loss.network.relu_output import covers, linear_readou
 from superposition.solvers.loss.problem import Law
 from superposition.theory.features import VALUES, Features, parent_child
 from superposition.theory.features.values import law_named
-from superposition.theory.features.values.law import Values
+from superposition.theory.features.values.law import ValueDistribution
 from superposition.theory.model import Model
 
 from ..oracles import patterns
@@ -39,7 +39,7 @@ def _tabulated(table, r, low, high):
     return total
 
 
-OVERLAPPING = Values(
+OVERLAPPING = ValueDistribution(
     "overlapping", (-0.5, 1.0), lambda k: (1 + 0.5**k) / 4 / (k + 1) + (1 - (-0.5) ** (k + 1)) / 3 / (k + 1),
     lambda rng, size: rng.random(size), pieces=[(0.0, 1.0, [0.25]), (0.0, 0.5, [0.5]), (-0.5, 1.0, [1 / 3])],
 )  # fmt: skip

@@ -16,7 +16,7 @@ from superposition.theory.computation import (
     target_moments,
 )
 from superposition.theory.features import Features, exclusive, synchronous
-from superposition.theory.features.values.law import Values
+from superposition.theory.features.values.law import ValueDistribution
 
 from ..oracles import patterns
 
@@ -211,7 +211,7 @@ def test_sharing_is_the_best_weight_of_one_neuron():
 
 
 def test_sizes_without_a_known_law_are_refused():
-    skew = Values(
+    skew = ValueDistribution(
         "skew",
         (-1.0, 2.0),
         lambda k: (2.0 ** (k + 1) + (-1.0) ** k) / (3 * (k + 1)),

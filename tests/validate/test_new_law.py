@@ -11,7 +11,7 @@ import pytest
 from superposition.solvers.loss import exact_loss, value_and_gradient
 from superposition.solvers.minimise import descend, minimise
 from superposition.theory.decoders import bayes_loss
-from superposition.theory.features import Features, Values, exclusive, register
+from superposition.theory.features import Features, ValueDistribution, exclusive, register
 
 MOMENTS = [2.0 / ((k + 1) * (k + 2)) for k in range(40)]
 FACTORIALS = np.cumprod(np.r_[1.0, np.arange(1.0, 40.0)])
@@ -36,7 +36,7 @@ def transform(z):
 
 
 register(
-    Values(
+    ValueDistribution(
         "triangular",
         support=(0.0, 1.0),
         moment=lambda k: 2.0 / ((k + 1) * (k + 2)),

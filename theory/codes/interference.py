@@ -8,7 +8,7 @@ with no or one feature on. Each pair of features that are on together costs outp
                \qquad c = -M_{ij},
 
 so that the loss per feature is :math:`p^2 F + O(p^3)`, :math:`F = \frac1n \sum_{i \ne j} f(-M_{ij})`, with no
-logarithm of p. A tied model has room for two features a dimension at most (antipodal pairs); with
+logarithm of p. A tied model represents two features a dimension at most (antipodal pairs); with
 W_out ≠ W_in' three dimensions do for any number of features: `cut_polygon`.
 """
 

@@ -1,10 +1,10 @@
 """Decorators that compile kernels, one for each kind; its options are explained here once.
 
-- Compiled code is kept, beside the source or where Numba is told to (`theory.compile.cache`). Numba notices
-  an edit in the kernel's own file only, not in a file whose kernels it calls. So a checksum of the kernel
-  files that its file imports is compared too: after an edit, what may use it is compiled anew. A *kernel
-  file* is a module of `theory` or `solvers` that imports this one; kernels use functions and constants of
-  kernel files alone, which a test checks.
+- Compiled code is kept beside the source, or in the folder of Numba's settings (`theory.compile.cache`).
+  Numba notices an edit in the kernel's own file only, not in a file whose kernels it calls. So a checksum of
+  the kernel files that its file imports is compared too: after an edit, what may use it is compiled anew. A
+  *kernel file* is a module of `theory` or `solvers` that imports this one; kernels use functions and
+  constants of kernel files alone, which a test checks.
 - ``inner`` kernels are called by kernels alone, and kept for those that will be compiled later. ``inlined``
   ones are called from Python too, and compiled anew for each file of kernels. No machine code is made of
   either: they are linked into the kernels that Python calls, optimised and translated there, once. So small
@@ -77,7 +77,7 @@ _CONFIG: Any = numba.config  # has no type hints
 _CORE: Any = core  # has no type hints either
 _OFF = bool(_CONFIG.DISABLE_JIT)
 
-# Seconds of compiling after which a terminal is told.
+# Seconds of compiling after which a terminal shows a message.
 PATIENCE = 2.0
 
 

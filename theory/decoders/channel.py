@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from ..features import Values
+from ..features import ValueDistribution
 from ..features.values.law import require
 from ..special.cut import LOG_ROOT, ramps
 from ..special.normal import POINTS, WEIGHTS
@@ -77,7 +77,9 @@ def log_odds(height: FloatArray, y: FloatArray, sigma: float, p: float) -> Float
     return np.asarray(even + height + 0.5 * (y / sigma) ** 2 + LOG_ROOT + np.log(sigma))
 
 
-def denoised(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, FloatArray]:
+def denoised(
+    values: ValueDistribution, y: FloatArray, sigma: float, p: float
+) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of a feature x given y = x + sigma Z, arrays in the shape of y.
 
     The variance includes P(on) P(off) E[v | y]^2, of not knowing whether the feature is on, which has the
@@ -89,7 +91,9 @@ def denoised(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[Flo
     return on * mean, on * (variance + off * mean**2)
 
 
-def output_nodes(values: Values, sigma: float, p: float, *edges: FloatArray) -> npt.NDArray[np.float64]:
+def output_nodes(
+    values: ValueDistribution, sigma: float, p: float, *edges: FloatArray
+) -> npt.NDArray[np.float64]:
     """Return nodes over y = x + sigma Z, (6, n): y, weights off and on, E[v | y], Var(v | y), P(off | y).
 
     The weights are those of y with the feature off or on; moments of v are for a feature that is on, which

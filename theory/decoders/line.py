@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from ..features import Values
+from ..features import ValueDistribution
 from ..rug.closed import line_errors
 from ..special.cut import LOG_ROOT, ramps
 
@@ -22,7 +22,7 @@ __all__ = ["best_line", "line_losses", "share_above", "threshold"]
 
 
 def line_losses(
-    values: Values, theta: float, a: float, shrink: float, b: float, sigma: float, p: float
+    values: ValueDistribution, theta: float, a: float, shrink: float, b: float, sigma: float, p: float
 ) -> tuple[float, float]:
     """Return (1 - p) E D^2 and p E (v - D)^2, losses of features off and on; D = a y + b above theta, else 0.
 
@@ -35,7 +35,7 @@ def line_losses(
 
 
 def _moments_above(
-    values: Values, theta: float, sigma: float, p: float
+    values: ValueDistribution, theta: float, sigma: float, p: float
 ) -> tuple[float, float, float, float, float]:
     """Return E t^r for r = 0, 1, 2 and E Z t^r for r = 0, 1 over t = (x + sigma Z - theta)/sigma > 0.
 
@@ -52,7 +52,7 @@ def _moments_above(
 
 
 def best_line(
-    values: Values, theta: float, sigma: float, p: float, vanishes_at_threshold: bool
+    values: ValueDistribution, theta: float, sigma: float, p: float, vanishes_at_threshold: bool
 ) -> tuple[float, float, float]:
     """Return a, 1 - a and b of the decoder a y + b above theta, else 0, of least loss at y = x + sigma Z.
 
@@ -68,7 +68,7 @@ def best_line(
     return 1.0 - shrink, shrink, shrink * theta - sigma * (e0 - shrink * m1) / m0
 
 
-def share_above(values: Values, theta: float, sigma: float, p: float) -> float:
+def share_above(values: ValueDistribution, theta: float, sigma: float, p: float) -> float:
     """Return P(y > theta) of y = x + sigma Z, the share of outputs above a threshold.
 
     x is on with probability p, with a value of the law `values`.
@@ -77,7 +77,7 @@ def share_above(values: Values, theta: float, sigma: float, p: float) -> float:
     return float((1.0 - p) * ndtr(-theta / sigma) + p * (weights @ ndtr((v - theta) / sigma)))
 
 
-def threshold(values: Values, share: float, sigma: float, p: float) -> float:
+def threshold(values: ValueDistribution, share: float, sigma: float, p: float) -> float:
     """Return the theta with P(y > theta) = share, for y = x + sigma Z.
 
     x is on with probability p, with a value of the law `values`; Z is standard normal.

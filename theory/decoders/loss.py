@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.special import betaincc
 
 from .. import validation
-from ..features import Values
+from ..features import ValueDistribution
 from ..features.values import law_named
 from ..features.values.law import require
 from ..validation import FloatArray
@@ -31,11 +31,14 @@ LARGEST_K = 2**53
 pointwise = partial(np.vectorize, otypes=[np.float64])
 
 
-def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: Any) -> tuple[FloatArray, FloatArray, Values]:
+def channel(
+    p: npt.ArrayLike, sigma: npt.ArrayLike, values: Any
+) -> tuple[FloatArray, FloatArray, ValueDistribution]:
     """Return p and sigma as float64 arrays, each in its own shape, and the law of values, all checked.
 
-    `values` is a `Values` or its name. A ValueError is raised for p outside [1e-100, 1], for sigma, the
-    noise's standard deviation, outside [1e-100, 1e3], and for a law without a posterior given a noisy value.
+    `values` is a `ValueDistribution` or its name. A ValueError is raised for p outside [1e-100, 1], for
+    sigma, the noise's standard deviation, outside [1e-100, 1e3], and for a law without a posterior given a
+    noisy value.
     """
     law = law_named("values", values)
     require(law, "values", "posterior")
@@ -50,7 +53,7 @@ def _checked_coefficients(**coefficients: npt.ArrayLike) -> list[FloatArray]:
 
 @validation.finite
 def bayes_decoder(
-    y: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform"
+    y: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | ValueDistribution = "uniform"
 ) -> Any:
     r"""Posterior mean E[x | y] of a feature x at y = x + sigma Z: the function of y with the least loss.
 
@@ -66,7 +69,7 @@ def bayes_decoder(
         Probability that a feature is on, in [1e-100, 1].
     sigma : array_like of float
         Standard deviation of the interference in units of the diagonal, from 1e-100 to 1e3.
-    values : str or Values, optional
+    values : str or ValueDistribution, optional
         Law of the value of a feature that is on, at scale 1; see `superposition.theory.features.Features`.
 
     Returns
@@ -96,7 +99,7 @@ def bayes_decoder(
 
 
 @validation.finite
-def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform") -> Any:
+def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | ValueDistribution = "uniform") -> Any:
     r"""Least loss per feature of any elementwise decoder, :math:`E\,\mathrm{Var}(x \mid y)`.
 
     `p` is the probability that a feature is on, `sigma` the standard deviation of the interference in units
@@ -128,14 +131,15 @@ def jumprelu_loss(
     sigma: npt.ArrayLike,
     p: npt.ArrayLike,
     *,
-    values: str | Values = "uniform",
+    values: str | ValueDistribution = "uniform",
 ) -> Any:
     """Loss per feature of the decoder a y + b where y > theta, else 0.
 
     With b = -a theta it is ReLU; with a = 1, b = 0 a hard threshold; with a = 1, b = -theta a soft one. A
     gated ReLU is the same decoder wherever a theta + b is not negative. It receives y = x + sigma Z, Z
     standard normal, from a feature x that is on with probability `p`, in [1e-100, 1], and then of the law
-    `values`, a `Values` or its name; `sigma` is in [1e-100, 1e3]. Errors are those of `bayes_decoder`.
+    `values`, a `ValueDistribution` or its name; `sigma` is in [1e-100, 1e3]. Errors are those of
+    `bayes_decoder`.
 
     Parameters
     ----------
@@ -165,14 +169,18 @@ def jumprelu_loss(
 
 @validation.finite
 def active_fraction(
-    theta: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform"
+    theta: npt.ArrayLike,
+    p: npt.ArrayLike,
+    sigma: npt.ArrayLike,
+    *,
+    values: str | ValueDistribution = "uniform",
 ) -> Any:
     """Share of the outputs above a threshold, P(y > theta): k/n_features of TopK as n_features → ∞.
 
     The outputs are y = x + sigma Z, Z standard normal, for a feature x that is on with probability `p`, and
-    then of the law `values`, a `Values` or its name; `theta` is the threshold. The arrays broadcast; `theta`
-    is in [-1e6, 1e6], p in [1e-100, 1], `sigma` in [1e-100, 1e3], with the errors of `jumprelu_loss` and
-    `bayes_decoder`. The relative error is below 1e-10 above 1e-290.
+    then of the law `values`, a `ValueDistribution` or its name; `theta` is the threshold. The arrays
+    broadcast; `theta` is in [-1e6, 1e6], p in [1e-100, 1], `sigma` in [1e-100, 1e3], with the errors of
+    `jumprelu_loss` and `bayes_decoder`. The relative error is below 1e-10 above 1e-290.
 
     Examples
     --------
@@ -193,7 +201,7 @@ def topk_loss(
     sigma: npt.ArrayLike,
     p: npt.ArrayLike,
     *,
-    values: str | Values = "uniform",
+    values: str | ValueDistribution = "uniform",
 ) -> Any:
     """Loss per feature of TopK: a y + b for the k largest of n_features outputs, 0 for the others.
 
@@ -201,8 +209,8 @@ def topk_loss(
     loss is exact at every k and n_features, and tends to `jumprelu_loss` at the threshold where
     `active_fraction` is k/n_features. `a` and `b` are scale and bias of the outputs that are kept. y is x +
     sigma Z, Z standard normal, for a feature x that is on with probability `p`, and then of the law `values`,
-    a `Values` or its name. a and b are in [-1e6, 1e6], p in [1e-100, 1], `sigma` in [1e-100, 1e3], with the
-    errors of `bayes_decoder`. The relative error is below 1e-9.
+    a `ValueDistribution` or its name. a and b are in [-1e6, 1e6], p in [1e-100, 1], `sigma` in [1e-100, 1e3],
+    with the errors of `bayes_decoder`. The relative error is below 1e-9.
 
     Parameters
     ----------
@@ -228,7 +236,9 @@ def topk_loss(
     return pointwise(loss)(number, n, *line, s, on)[()]
 
 
-def topk_nodes(values: Values, k: float, n: float, sigma: float, p: float) -> tuple[FloatArray, ...]:
+def topk_nodes(
+    values: ValueDistribution, k: float, n: float, sigma: float, p: float
+) -> tuple[FloatArray, ...]:
     """Return the nodes of a quadrature over the channel's output y = x + sigma Z, for TopK's loss.
 
     Seven arrays: y; weights off and on, such that E g(x, y) is the sum of off g(0, y) + on E[g(v, y) | y];

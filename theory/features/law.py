@@ -38,12 +38,12 @@ class Features:
     p : float or (n_features,) array_like
         Probability that a feature is on, in (0, 1], before conditioning on `exactly`. Not used for features
         in groups, and not needed if all are: the attribute has what follows from the tables.
-    values : str or Values, optional
+    values : str or ValueDistribution, optional
         Law of the value of a feature that is on: "uniform" on [0, scale]; "uniform(low)" on [low scale,
         scale], see `uniform_from`; "binary", always scale; "half-normal", scale times \|N(0, 1)\|;
         "exponential" with mean scale; "symmetric", uniform on [-scale, scale]; "normal" with standard
         deviation scale; "rectified-normal(ratio)", scale times max(0, ratio + N(0, 1)), see
-        `rectified_normal`; or your own, see `Values`. The attribute is a `Values`, which equals its name.
+        `rectified_normal`; or your own, see `ValueDistribution`. The attribute is one, which equals its name.
     scale : float or (n_features,) array_like, optional
         Between 1e-100 and 1e100.
     importance : float or (n_features,) array_like, optional

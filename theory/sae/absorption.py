@@ -115,7 +115,7 @@ def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[flo
 
     Parameters
     ----------
-    values : str or Values, optional
+    values : str or ValueDistribution, optional
         Law of the values, which must not be negative.
     scale : float, optional
         Of both features, between 1e-50 and 1e50.

@@ -83,8 +83,8 @@ def phases(
     importance : float or array_like, optional
         Importance of the last feature, if not an axis; or one for each feature.
     values, tied
-        Distribution of the values of features that are on, a name or `Values` as in `Features`; and whether
-        W_out is the transpose of W_in, as in `best`.
+        Distribution of the values of features that are on, a name or `ValueDistribution` as in `Features`;
+        and whether W_out is the transpose of W_in, as in `best`.
     starts : int, optional
         Starts of the descents at each point; the diagram of two features on one neuron needs none.
     rng : Generator, int or None, optional

@@ -42,6 +42,6 @@ def plot(result: Any, ax: Any = None, **settings: Any) -> Axes:
     if isinstance(result, xr.Dataset) and len(result.dims) == 1:
         return draw_columns(result.reset_coords(), axes(ax), **settings)
     raise ValueError(
-        "`result` must be an answer of the front door, a Model, or a dataset of one dimension; got "
+        "`result` must be an answer such as that of `loss`, a Model, or a dataset of one dimension; got "
         f"{validation.short_repr(result)}."
     )

@@ -68,7 +68,7 @@ def describe_interface() -> str:
 def _describe_functions() -> Iterator[str]:
     """Yield a section for each public function of the package, with its whole docstring."""
     sp = importlib.import_module(_TOP)
-    yield "# The front door\n"
+    yield "# Public functions\n"
     for name in sp.__all__:
         value = getattr(sp, name)
         if inspect.ismodule(value):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....theory.compile.kernels import inlined
-from ....theory.features.values.law import Values
+from ....theory.features.values.law import ValueDistribution
 from ....theory.special.normal import POINTS, WEIGHTS
 from ....theory.validation import FloatArray
 
@@ -68,7 +68,7 @@ def _rescale_polynomial(coefficients: FloatArray, low: float, high: float) -> Fl
 
 
 @lru_cache(64)
-def table_of(values: Values) -> DensityTable:
+def table_of(values: ValueDistribution) -> DensityTable:
     """Return a law's density as polynomials between edges, with their integrals; no edges without a density.
 
     The integrals are of v^r times the density, r = 0, 1, 2. The law's own pieces are kept; other densities
@@ -108,7 +108,7 @@ def table_of(values: Values) -> DensityTable:
     return DensityTable(edges, rows, integrals, cumulative, panels, corners, kinks, degree, _NODES, _WEIGHTS)
 
 
-def _smooth_panels(values: Values, low: float, high: float) -> FloatArray:
+def _smooth_panels(values: ValueDistribution, low: float, high: float) -> FloatArray:
     """Return edges of few panels from `low` to `high` on which Gauss points are exact to rounding.
 
     That is for |v|^r, r = 0..8, times the density of `values`, and times its square: an interval is halved
@@ -135,7 +135,7 @@ def _smooth_panels(values: Values, low: float, high: float) -> FloatArray:
     return np.array([low, *ends(low, high)])
 
 
-def _fit_polynomials(values: Values, low: float, high: float) -> FloatArray:
+def _fit_polynomials(values: ValueDistribution, low: float, high: float) -> FloatArray:
     """Return coefficients of the polynomial in x that fits the density of `values` from `low` to `high`.
 
     x goes from -1 to 1 there; the lowest power comes first.

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import erfc
 
 from ....theory.features.counts import IndependentGroup
-from ....theory.features.values.law import Values
+from ....theory.features.values.law import ValueDistribution
 from ....theory.features.values.parts import all_transforms
 from ....theory.validation import BoolArray, ComplexArray, FloatArray, IntArray
 from ..methods.transform_sums import OtherFeatures, independent_features
@@ -87,7 +87,7 @@ class NeuronContext:
     cross: float
     """E v target(v)."""
     square: float
-    half: Values | None
+    half: ValueDistribution | None
     """The law of the size of the values, if they have both signs."""
     tol: float
     most: float
@@ -112,7 +112,7 @@ class NeuronContext:
         ends = (table.edges[0], table.edges[-1]) if table.edges.size else (0.0, 0.0)
         spans = np.array([[*ends, 1.0]]) if table.edges.size else np.empty((0, 3))
         atoms = np.array([[v, chance, 1.0] for v, chance in values.atoms], float).reshape(-1, 3)
-        half: Values | None = None
+        half: ValueDistribution | None = None
         target_spans, target_atoms = spans, atoms
         mean, cross, square = (float(values.moment(k)) for k in (1, 2, 2))
         if target != "identity" and low < 0.0:
@@ -292,7 +292,7 @@ def _units_of(law: Law) -> list[IndependentGroup]:
     )
 
 
-def _law_of_size(values: Values) -> Values:
+def _law_of_size(values: ValueDistribution) -> ValueDistribution:
     """Return the law of |v| of symmetric or normal values; ValueError for others."""
     from ....theory.features.values import law_named
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....theory.compile.kernels import check_interrupt, inlined, kernel
-from ....theory.features.values.law import Values
+from ....theory.features.values.law import ValueDistribution
 from ....theory.features.values.parts import all_transforms
 from ....theory.validation import ComplexArray, FloatArray
 from .groups import UnitFactors, apply_steps, differentiate_steps
@@ -68,7 +68,7 @@ class CharacteristicFunction(NamedTuple):
         """
         return 0.5 if self.sides == 1 else 1.0
 
-    def at(self, values: Values, y: FloatArray) -> ComplexArray:
+    def at(self, values: ValueDistribution, y: FloatArray) -> ComplexArray:
         """Return E v^r e^{iyv} of `values` for r = 0, 1, 2, (3, *y.shape)."""
         out = np.empty((3, y.size), np.complex128)
         flat = np.ascontiguousarray(y.ravel(), np.float64)
@@ -79,7 +79,7 @@ class CharacteristicFunction(NamedTuple):
         return out.reshape((3, *y.shape))
 
 
-def characteristic_function(values: Values, y: float) -> CharacteristicFunction:
+def characteristic_function(values: ValueDistribution, y: float) -> CharacteristicFunction:
     """Return the `CharacteristicFunction` of `values` up to the argument y: a table if without a formula."""
     if values.sides >= 0:
         return CharacteristicFunction(values.sides, 1.0, np.zeros((3, 1, 1, 1)))
@@ -92,7 +92,7 @@ def characteristic_function(values: Values, y: float) -> CharacteristicFunction:
 
 
 @lru_cache(16)
-def _tabulate(values: Values, per_cell: float, cells: int) -> CharacteristicFunction:
+def _tabulate(values: ValueDistribution, per_cell: float, cells: int) -> CharacteristicFunction:
     """Return a table of E v^r e^{iyv}, r = 0, 1, 2, v of the law `values`: a polynomial in y on each cell.
 
     The `cells` cells begin at y = 0; `per_cell` is their number for a unit of y.

@@ -8,10 +8,18 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from .interval import uniform_from
-from .law import Definition, Values, law_named, register, registered_names
+from .law import Definition, ValueDistribution, law_named, register, registered_names
 from .rectified_normal import rectified_normal
 
-__all__ = ["VALUES", "Definition", "Values", "law_named", "rectified_normal", "register", "uniform_from"]
+__all__ = [
+    "VALUES",
+    "Definition",
+    "ValueDistribution",
+    "law_named",
+    "rectified_normal",
+    "register",
+    "uniform_from",
+]
 
 for _submodule in iter_modules(__path__):
     import_module(f"{__name__}.{_submodule.name}")

@@ -6,7 +6,7 @@ from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.cut import LOG_ROOT
 from ...validation import FloatArray
-from .law import Definition, Posterior, Three, Values, register
+from .law import Definition, Posterior, Three, ValueDistribution, register
 
 __all__ = ["BINARY"]
 
@@ -34,7 +34,7 @@ def _definition() -> Definition:
     )
 
 
-BINARY = Values(
+BINARY = ValueDistribution(
     "binary",
     support=(0.0, 1.0),
     moment=lambda k: 1.0,

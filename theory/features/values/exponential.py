@@ -8,7 +8,7 @@ from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.cut import cut
 from ...validation import FloatArray
-from .law import Definition, Posterior, Three, Values, register
+from .law import Definition, Posterior, Three, ValueDistribution, register
 
 __all__ = ["EXPONENTIAL"]
 
@@ -35,7 +35,7 @@ def _definition() -> Definition:
     return Definition(v, sp.exp(-v), sp.Integer(0), sp.oo, {})
 
 
-EXPONENTIAL = Values(
+EXPONENTIAL = ValueDistribution(
     "exponential",
     support=(0.0, np.inf),
     moment=lambda k: float(math.factorial(k)),

@@ -9,7 +9,7 @@ from ...derivation import sp
 from ...special.cut import cut
 from ...special.normal import POINTS, WEIGHTS
 from ...validation import FloatArray
-from .law import Definition, Posterior, Three, Values, register
+from .law import Definition, Posterior, Three, ValueDistribution, register
 from .normal import absolute_moment, density, noisy_support, posterior_of_normal
 from .normal import transform as whole
 
@@ -96,7 +96,7 @@ def _definition() -> Definition:
     return Definition(v, 2 * half, sp.Integer(0), sp.oo, {})
 
 
-HALF_NORMAL = Values(
+HALF_NORMAL = ValueDistribution(
     "half-normal",
     support=(0.0, np.inf),
     moment=absolute_moment,

@@ -8,7 +8,7 @@ from ... import validation
 from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.interval import posterior
-from .law import Definition, Three, Values, register
+from .law import Definition, Three, ValueDistribution, register
 from .symmetric import SYMMETRIC
 from .uniform import UNIFORM
 from .uniform import transform as uniform
@@ -27,7 +27,7 @@ def _transform(z: complex, low: float) -> Three:
     return growth * a, growth * first, growth * second
 
 
-def uniform_from(low: float) -> Values:
+def uniform_from(low: float) -> ValueDistribution:
     r"""Values uniform on [low, 1]; times the scale b, uniform on [b low, b].
 
     Parameters
@@ -54,7 +54,7 @@ def uniform_from(low: float) -> Values:
 
 
 @lru_cache(maxsize=1024)
-def _law_on_interval(low: float) -> Values:
+def _law_on_interval(low: float) -> ValueDistribution:
     """Return the law of values uniform on [low, 1], cached."""
     if low in (0.0, -1.0):
         return SYMMETRIC if low else UNIFORM
@@ -73,7 +73,7 @@ def _law_on_interval(low: float) -> Values:
         left = sp.Piecewise((density, v <= -exact), (0, True)) if low < 0.0 else sp.Integer(0)
         return Definition(v, right, left, sp.Integer(1), {})
 
-    return Values(
+    return ValueDistribution(
         f"uniform({repr(low).removesuffix('.0')})",
         support=(low, 1.0),
         moment=moment,

@@ -1,8 +1,8 @@
 r"""Laws of values: the value v of a feature that is on, at scale 1, and the parts that methods need.
 
-A law of values is one file that makes one `Values`. Kernels get its numbers as `KernelLaw` and know no law:
-the transform is called by its address, and a density that is a polynomial between places is integrated by
-Gauss points.
+A law of values is one file that makes one `ValueDistribution`. Kernels get its numbers as `KernelLaw` and
+know no law: the transform is called by its address, and a density that is a polynomial between places is
+integrated by Gauss points.
 """
 
 import re
@@ -17,7 +17,15 @@ from ...special.normal import POINTS, WEIGHTS
 from ...validation import ComplexArray, FloatArray
 from .parts import KernelLaw, Three, all_transforms, given_nonzero, transform_pointer
 
-__all__ = ["Definition", "Three", "Values", "definition", "law_named", "register", "registered_names"]
+__all__ = [
+    "Definition",
+    "Three",
+    "ValueDistribution",
+    "definition",
+    "law_named",
+    "register",
+    "registered_names",
+]
 
 Posterior = tuple[FloatArray, FloatArray, FloatArray]
 # Behind the name of a law: given that the value is not 0.
@@ -39,7 +47,7 @@ class Definition(NamedTuple):
     """Probabilities of single places."""
 
 
-class Values:
+class ValueDistribution:
     r"""Law of the value v of a feature that is on, at scale 1.
 
     The first four parts are needed everywhere. Methods that need another one refuse laws that lack it.
@@ -97,8 +105,8 @@ class Values:
 
     Examples
     --------
-    >>> thirds = Values("thirds", (1 / 3, 1 / 3), lambda k: 3.0**-k, lambda rng, size: np.full(size, 1 / 3),
-    ...                 atoms=[(1 / 3, 1.0)])
+    >>> thirds = ValueDistribution("thirds", (1 / 3, 1 / 3), lambda k: 3.0**-k,
+    ...                            lambda rng, size: np.full(size, 1 / 3), atoms=[(1 / 3, 1.0)])
     >>> thirds == "thirds", thirds.ramp_moments(0.0, 3.0, 2).round(12)
     (True, array([1., 1., 1.]))
     """
@@ -180,7 +188,9 @@ class Values:
     def __reduce__(self) -> Any:
         if _KNOWN.get(self.name) is self or _family(self.name) is self:
             return law_named, ("values", self.name)
-        return Values, tuple(getattr(self, annotation) for annotation in Values.__annotations__)
+        return ValueDistribution, tuple(
+            getattr(self, annotation) for annotation in ValueDistribution.__annotations__
+        )
 
     @cached_property
     def bounded(self) -> bool:
@@ -274,7 +284,7 @@ class Values:
         return float(sum(chance for value, chance in self.atoms if value == 0.0))
 
     @cached_property
-    def nonzero(self) -> "Values":
+    def nonzero(self) -> "ValueDistribution":
         """The law of the value given that it is not 0: this one if it never is.
 
         >>> law_named("values", "rectified-normal").nonzero.atoms, law_named("values", "uniform").nonzero
@@ -298,7 +308,7 @@ class Values:
                 draws[draws == 0.0] = self.draw(rng, int(np.sum(draws == 0.0)))
             return draws
 
-        return Values(
+        return ValueDistribution(
             f"{self.name}{_NOT_ZERO}",
             self.support,
             moment,
@@ -353,7 +363,7 @@ class Values:
         return np.asarray(powers @ weights)
 
 
-def require(values: Values, name: str, part: str, what: str = "") -> Any:
+def require(values: ValueDistribution, name: str, part: str, what: str = "") -> Any:
     """Return the attribute `part` of the law `values`; if the law lacks it, raise a ValueError.
 
     The message calls the argument `name`, and the part `what`, by default "a {part}".
@@ -364,7 +374,7 @@ def require(values: Values, name: str, part: str, what: str = "") -> Any:
     return attribute
 
 
-def transforms_at(values: Values, name: str, z: ComplexArray) -> ComplexArray:
+def transforms_at(values: ValueDistribution, name: str, z: ComplexArray) -> ComplexArray:
     """Return E v^r exp(z v) of the law `values` for r = 0, 1, 2, shape (3, *z.shape).
 
     Raise a ValueError, which calls z `name`, where it does not exist.
@@ -434,11 +444,11 @@ def _variation(low: float, high: float, coefficients: FloatArray) -> float:
 
 # --- Laws by name -------------------------------------------------------------------------------------------
 
-_KNOWN: dict[str, Values] = {}
-_FAMILIES: dict[str, Callable[[float], Values]] = {}
+_KNOWN: dict[str, ValueDistribution] = {}
+_FAMILIES: dict[str, Callable[[float], ValueDistribution]] = {}
 
 
-def register(values: Values | Callable[[float], Values], name: str = "") -> None:
+def register(values: ValueDistribution | Callable[[float], ValueDistribution], name: str = "") -> None:
     """Make a law of values known to `law_named` by its name, or a family of laws as "name(number)".
 
     Parameters
@@ -455,13 +465,14 @@ def register(values: Values | Callable[[float], Values], name: str = "") -> None
 
     Examples
     --------
-    >>> half = Values("half", (0.5, 0.5), lambda k: 0.5**k, lambda rng, size: 0.5, atoms=[(0.5, 1.0)])
+    >>> half = ValueDistribution("half", (0.5, 0.5), lambda k: 0.5**k, lambda rng, size: 0.5,
+    ...                          atoms=[(0.5, 1.0)])
     >>> register(half)
     >>> law_named("values", "half") is half
     True
     """
-    registry: dict[str, Any] = _KNOWN if isinstance(values, Values) else _FAMILIES
-    name = values.name if isinstance(values, Values) else name
+    registry: dict[str, Any] = _KNOWN if isinstance(values, ValueDistribution) else _FAMILIES
+    name = values.name if isinstance(values, ValueDistribution) else name
     if registry.get(name, values) is not values:
         raise ValueError(f"`values` must have a name that no other law has; got {name!r}.")
     registry[name] = values
@@ -472,7 +483,7 @@ def registered_names() -> tuple[str, ...]:
     return tuple(sorted(_KNOWN, key=lambda name: (name != "uniform", name)))
 
 
-def _family(name: str) -> Values | None:
+def _family(name: str) -> ValueDistribution | None:
     """Return the law that a name like "rectified-normal(2)" means; None if there is no such family.
 
     Raise a ValueError if the family refuses the number. A name that ends in ", not 0" stands for the law of
@@ -502,12 +513,12 @@ def definition(values: Any) -> Definition:
     return law_definition
 
 
-def law_named(name: str, values: Any) -> Values:
+def law_named(name: str, values: Any) -> ValueDistribution:
     """Return `values` if it is a law, else the law of that name; raise a ValueError for an unknown name.
 
     The message calls the argument `name`.
     """
-    if isinstance(values, Values):
+    if isinstance(values, ValueDistribution):
         return values
     if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str):
         rule = "one law for all features, whose sizes may differ by `scale`"

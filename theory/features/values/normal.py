@@ -9,7 +9,7 @@ from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.cut import LOG_ROOT
 from ...validation import FloatArray
-from .law import Definition, Posterior, Three, Values, register
+from .law import Definition, Posterior, Three, ValueDistribution, register
 
 __all__ = ["NORMAL", "absolute_moment", "density", "noisy_support", "posterior_of_normal", "transform"]
 
@@ -59,7 +59,7 @@ def _definition() -> Definition:
     return Definition(v, half, half, sp.oo, {})
 
 
-NORMAL = Values(
+NORMAL = ValueDistribution(
     "normal",
     support=(-np.inf, np.inf),
     moment=lambda k: 0.0 if k % 2 else absolute_moment(k),

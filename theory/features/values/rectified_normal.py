@@ -13,7 +13,7 @@ from ...special.cut import LOG_ROOT, cut
 from ...special.normal import POINTS, WEIGHTS
 from ...validation import FloatArray
 from .half_normal import transform as half_normal
-from .law import Definition, Posterior, Three, Values, register
+from .law import Definition, Posterior, Three, ValueDistribution, register
 from .normal import noisy_support
 
 __all__ = ["RECTIFIED_NORMAL", "rectified_normal"]
@@ -41,7 +41,7 @@ def _nonzero_transform(z: complex, ratio: float) -> Three:
     return share * a, share * b, share * c
 
 
-def rectified_normal(ratio: float) -> Values:
+def rectified_normal(ratio: float) -> ValueDistribution:
     r"""Values max(0, ratio + N(0, 1)): with the scale sd, and ratio = mean/sd, max(0, mean + sd N(0, 1)).
 
     They are 0 with the probability :math:`\Phi(-\mathrm{ratio})`, also where a feature is on.
@@ -68,7 +68,7 @@ def rectified_normal(ratio: float) -> Values:
 
 
 @lru_cache(maxsize=1024)
-def _law_of_ratio(ratio: float) -> Values:
+def _law_of_ratio(ratio: float) -> ValueDistribution:
     """Return the law of max(0, ratio + N(0, 1)), cached."""
     none, high = float(ndtr(-ratio)), max(ratio, 0.0) + 10.0
     # From this angle on, exp(z^2/2 + ratio z) stays below exp(1/2).
@@ -105,7 +105,7 @@ def _law_of_ratio(ratio: float) -> Values:
         normal = sp.exp(-((v - exact) ** 2) / 2) / sp.sqrt(2 * sp.pi)
         return Definition(v, normal, sp.Integer(0), sp.oo, {sp.Integer(0): sp.erfc(exact / sp.sqrt(2)) / 2})
 
-    return Values(
+    return ValueDistribution(
         "rectified-normal" if ratio == 1.0 else f"rectified-normal({repr(ratio).removesuffix('.0')})",
         support=(0.0, np.inf),
         moment=moment,

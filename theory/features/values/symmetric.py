@@ -5,7 +5,7 @@ import numpy as np
 from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.interval import posterior
-from .law import Definition, Three, Values, register
+from .law import Definition, Three, ValueDistribution, register
 
 __all__ = ["SYMMETRIC"]
 
@@ -33,7 +33,7 @@ def _definition() -> Definition:
     return Definition(sp.Symbol("v", positive=True), sp.Rational(1, 2), sp.Rational(1, 2), 1, {})
 
 
-SYMMETRIC = Values(
+SYMMETRIC = ValueDistribution(
     "symmetric",
     support=(-1.0, 1.0),
     moment=lambda k: 0.0 if k % 2 else 1 / (k + 1),

@@ -7,7 +7,7 @@ import numpy as np
 from ...compile.kernels import inlined
 from ...derivation import sp
 from ...special.interval import posterior
-from .law import Definition, Three, Values, register
+from .law import Definition, Three, ValueDistribution, register
 
 __all__ = ["UNIFORM", "transform"]
 
@@ -37,7 +37,7 @@ def _definition() -> Definition:
     return Definition(sp.Symbol("v", positive=True), sp.Integer(1), sp.Integer(0), 1, {})
 
 
-UNIFORM = Values(
+UNIFORM = ValueDistribution(
     "uniform",
     support=(0.0, 1.0),
     moment=lambda k: 1 / (k + 1),

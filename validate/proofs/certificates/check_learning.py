@@ -219,7 +219,7 @@ class Model:
         """
         n = self.n
         mean_of = one_at_a_time if self.law["one"] else independent
-        found: list[Any] = []
+        derivatives: list[Any] = []
         for i in range(n):
             E = mean_of(self.M[i], self.b[i], self.law["p"], self.law["low"])
             double = exact(2 * self.law["importance"][i])
@@ -233,10 +233,10 @@ class Model:
                 for j in range(n + 1):
                     for k in range(j + 1):
                         H[j][k] = H[k][j] = double * (E(0, powers(j, k)) - E(-1, powers(i, j, k)))
-                found.append(H)
+                derivatives.append(H)
             else:
-                found.append([double * (E(1, powers(j)) - E(0, powers(i, j))) for j in range(n + 1)])
-        return found
+                derivatives.append([double * (E(1, powers(j)) - E(0, powers(i, j))) for j in range(n + 1)])
+        return derivatives
 
     def steps(self, i: int) -> list[list[tuple[int, Interval]]]:
         """Return for each entry of row i of (W_out W_in, b) its derivatives, (index of parameter, value)."""
@@ -295,7 +295,7 @@ class Model:
 
     def turns(self) -> list[list[Interval]]:
         """Return directions of the parameters along which rotations (untied: linear maps) of neurons act."""
-        found = []
+        directions = []
         for a in range(self.m):
             for c in range(a if self.tied else self.m):
                 direction = [NONE] * self.d
@@ -303,8 +303,8 @@ class Model:
                     direction[self.decoder(i, c)] = self.W_out[i][a]
                     back = direction[self.encoder(a, i)]
                     direction[self.encoder(a, i)] = back - self.W_in[c][i]
-                found.append(direction)
-        return found
+                directions.append(direction)
+        return directions
 
 
 def positive_definite(A: list[list[Interval]]) -> bool:

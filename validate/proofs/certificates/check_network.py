@@ -28,7 +28,7 @@ MOST_FEATURES, MOST_DIGITS, MOST_BYTES = 10, 60, 100_000
 TARGETS: dict[str, Callable[[Q], Q]] = {"relu": lambda x: max(x, Q(0)), "abs": abs}
 
 # A function of one feature, which one, and where it bends.
-Bent = tuple[int, Callable[[Q], Q], tuple[Q, ...]]
+PiecewisePolynomial = tuple[int, Callable[[Q], Q], tuple[Q, ...]]
 
 
 class Rejected(ValueError):
@@ -64,7 +64,7 @@ def average(p: Q, f: Callable[[Q], Q], kinks: tuple[Q, ...]) -> Q:
     return (1 - p) * f(Q(0)) + p * whole / 2
 
 
-def product(p: Q, left: Bent, right: Bent) -> Q:
+def product(p: Q, left: PiecewisePolynomial, right: PiecewisePolynomial) -> Q:
     """Return E f g for functions (index of the feature, function, kinks), piecewise linear in one feature."""
     (i, f, kinks), (j, g, kinks_g) = left, right
     if i == j:
@@ -72,7 +72,7 @@ def product(p: Q, left: Bent, right: Bent) -> Q:
     return average(p, f, kinks) * average(p, g, kinks_g)
 
 
-def neuron(row: list[Q], beta: Q) -> Bent:
+def neuron(row: list[Q], beta: Q) -> PiecewisePolynomial:
     """Return ReLU(row . x + beta) as (feature, function, kinks); raise `Rejected` for several features."""
     read = [k for k, w in enumerate(row) if w != 0]
     need(len(read) <= 1, "a neuron reads more than one feature")
@@ -83,7 +83,7 @@ def neuron(row: list[Q], beta: Q) -> Bent:
 def loss(U: Any, beta: Any, V: Any, c: Any, p: Q, target: str) -> Q:
     """Return the loss of V ReLU(U x + beta) + c at a target, "relu" or "abs", summed over outputs."""
     hidden = [neuron(row, at) for row, at in zip(U, beta, strict=True)]
-    constant: Bent = (0, lambda _: Q(1), ())
+    constant: PiecewisePolynomial = (0, lambda _: Q(1), ())
     total = Q(0)
     for k, weights in enumerate(V):
         terms = [(Q(1), (k, TARGETS[target], (Q(0),))), (-c[k], constant)]
@@ -94,7 +94,7 @@ def loss(U: Any, beta: Any, V: Any, c: Any, p: Q, target: str) -> Q:
 
 def variance(p: Q, target: str) -> Q:
     """Return the variance of a target, "relu" or "abs", of one feature."""
-    constant: Bent = (0, TARGETS[target], (Q(0),))
+    constant: PiecewisePolynomial = (0, TARGETS[target], (Q(0),))
     return product(p, constant, constant) - average(p, *constant[1:]) ** 2
 
 
@@ -120,13 +120,13 @@ def proved(path: Any) -> str:
         raise Rejected(f"it is no whole certificate of networks (check.py has others): {error}") from None
     need(0 < p <= 1, "p is not in (0, 1]")
     need(bias or not any(c), "its network has an output bias")
-    floor, value = (n - m) * variance(p, target), loss(U, beta, V, c, p, target)
-    need(lower <= floor, f"the least loss that is proved is {float(floor):.9g}, not {float(lower):.9g}")
+    bound, value = (n - m) * variance(p, target), loss(U, beta, V, c, p, target)
+    need(lower <= bound, f"the least loss that is proved is {float(bound):.9g}, not {float(lower):.9g}")
     need(value <= upper, f"the loss of its network is {float(value):.9g}, not {float(upper):.9g}")
     what = "with" if bias else "without"
     where = f"of {n} {target} targets, {m} hidden neurons, p = {p}, {what} an output bias"
-    between = f"is {lower}" if lower == upper else f"lies between {float(lower):.9g} and {float(upper):.9g}"
-    return f"{KIND}, {where}, {between}."
+    bracket = f"is {lower}" if lower == upper else f"lies between {float(lower):.9g} and {float(upper):.9g}"
+    return f"{KIND}, {where}, {bracket}."
 
 
 if __name__ == "__main__":

@@ -184,7 +184,7 @@ class Problem:
         d, e = (atom(sign, 2 * n + 1, k + 1) for sign, n, k in box)
         # The angle changes 2 / (1 + t^2) times as much as t, and ends are 2^-k / 2 from the middle.
         change = max(Q(2**k, 4**k + min(n * n, (n + 1) ** 2)) for _, n, k in box)
-        more, over = (self.root_slope * change).as_integer_ratio()
+        change_top, change_bottom = (self.root_slope * change).as_integer_ratio()
         total = 0
         for share, square, slope, gain in zip(
             self.shares, self.squares, self.slopes, self.gains(d, e), strict=True
@@ -192,7 +192,7 @@ class Problem:
             cost = max(square - gain, 0)
             by_length = cost - math.ceil(slope * change)
             root = math.isqrt(cost * UNIT) + 1  # of the cost, times UNIT
-            by_cost = cost * (over * UNIT) ** 2 // (over * UNIT + more * root) ** 2
+            by_cost = cost * (change_bottom * UNIT) ** 2 // (change_bottom * UNIT + change_top * root) ** 2
             total += share * max(by_length, by_cost)
         return Q(total, self.whole * UNIT)
 
@@ -257,7 +257,7 @@ def proved(path: Any) -> str:
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise Rejected(f"it is no whole certificate of pairs of latents: {error}") from None
-    said = []
+    sentences = []
     for k, kind in enumerate(better):
         problem = Problem(tangent, alone, both[k], l1, w, cone)
         atoms = [unit(t) for t in tangents[k]]
@@ -272,12 +272,12 @@ def proved(path: Any) -> str:
             f"one that is {kind} costs at most {most:.12g}",
             f"each that is {other} at least {least:.12g}",
         )
-        said.append(f"{both[k]} {best}, {rest}")
+        sentences.append(f"{both[k]} {best}, {rest}")
     where = f"with the cosine {unit(tangent)[0]}, alone with probability {alone[0]} and {alone[1]}"
     what = f"of autoencoders of two latents for two features {where}, l1 {l1}, prefix weight {w}"
     near = f"feature has an atom with a cosine above {cone}"
     meaning = f"apart if each {near}" if "apart" in better else f"turned if no {near}"
-    return f"{what}, where both are on with probability {', with '.join(said)} ({meaning})."
+    return f"{what}, where both are on with probability {', with '.join(sentences)} ({meaning})."
 
 
 if __name__ == "__main__":

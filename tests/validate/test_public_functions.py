@@ -1,4 +1,4 @@
-"""The front door: whatever people come with is taken, and what it answers is the engine's."""
+"""Public functions: whatever people come with is taken, and what they answer is the engine's."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ import superposition as sp
 from superposition.solvers.loss import evaluator, exact_loss
 from superposition.solvers.minimise import lower_bound, minimise
 from superposition.theory.features import exclusive, synchronous
-from superposition.theory.features.values import Values
+from superposition.theory.features.values import ValueDistribution
 from superposition.validate import cli
 from superposition.validate.api.answer import Certainty, certainty_with
 from superposition.validate.api.best import cosines_of_groups, search_note
@@ -438,7 +438,9 @@ def test_a_network_that_no_exact_sum_covers_is_sampled_and_says_so():
 def test_values_without_a_transform_are_sampled_and_say_so():
     """With the threshold 0.2 each output is off by what it takes off: E min(v, 0.2)^2, by quadrature."""
     beta = scipy.stats.beta(2, 3)
-    values = Values("beta", (0, 1), beta.moment, lambda rng, size: rng.beta(2, 3, size), density=beta.pdf)
+    values = ValueDistribution(
+        "beta", (0, 1), beta.moment, lambda rng, size: rng.beta(2, 3, size), density=beta.pdf
+    )
     true = 0.1 * beta.expect(lambda v: np.minimum(v, 0.2) ** 2)
     hidden = sp.Model(np.eye(3), b_in=-0.2, hidden="relu", W_out=np.eye(3), output="identity")
     for model in ((np.eye(3), -0.2 * np.ones(3)), hidden):
