@@ -1,7 +1,7 @@
 """Best small networks of ReLU neurons and a linear readout, beside the lower bound and the naive network."""
 
+from ..loss.network.naive import naive_loss
 from .mixing import MixedNetwork, best_mixed_network
-from .naive import naive_loss
 from .power import PowerNetwork, best_power, power_loss
 from .search import BestNetwork, best_network, best_readout, network_loss
 

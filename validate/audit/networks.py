@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...solvers.computation import naive_loss
 from ...solvers.deadline import Deadline
 from ...solvers.loss.exact import model_loss
 from ...solvers.loss.network import assemble
+from ...solvers.loss.network.naive import naive_loss
 from ...solvers.loss.network.relu_output import covers
 from ...solvers.loss.network.time_limit import OutOfTime
 from ...solvers.loss.problem import Accuracy, Law

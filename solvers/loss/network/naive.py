@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.features import Features
-from ...theory.validation import FloatArray, integer, short_repr
-from ..loss.network import assemble
-from ..loss.network.neuron_means import NeuronContext
-from ..loss.problem import Law
+from ....theory.features import Features
+from ....theory.validation import FloatArray, integer, short_repr
+from ..problem import Law
+from . import assemble
+from .neuron_means import NeuronContext
 
 
 def naive_loss(
