@@ -189,19 +189,14 @@ def set_patterns(groups: PackedGroups, draws: FloatArray, on: BoolArray) -> None
         check_interrupt(start % 16384 == 0)
         for g in range(draws.shape[0]):
             first, count = groups.first_member[g], groups.first_member[g + 1] - groups.first_member[g]
-            begin, end, table = groups.first_edge[g], groups.first_edge[g + 1], groups.first_pattern[g]
-            off = 0.0 if np.any(groups.patterns[table : table + count]) else groups.edges[begin]
+            edges = groups.edges[groups.first_edge[g] : groups.first_edge[g + 1]]
+            table = groups.first_pattern[g]
+            off = 0.0 if np.any(groups.patterns[table : table + count]) else edges[0]
             for s in range(start, min(start + _ROWS, size)):
                 if draws[g, s] < off:  # most often: nothing is on in the first pattern
                     continue
-                low, high = begin, end
-                while low < high:
-                    middle = (low + high) // 2
-                    if draws[g, s] < groups.edges[middle]:
-                        high = middle
-                    else:
-                        low = middle + 1
-                at = table + (low - begin) * count
+                pattern = np.searchsorted(edges, draws[g, s], side="right")
+                at = table + pattern * count
                 for k in range(count):
                     if groups.patterns[at + k]:
                         on[s, groups.members[first + k]] = True
