@@ -27,7 +27,8 @@ __all__ = [
     "terms",
 ]
 
-# Distance from the kink, over the sum of the sizes of k terms and over k + 8, that counts as none: rounding.
+# Distance from the kink, over the sum of the sizes of k terms and over k + 8, that counts as none: rounding,
+# as in `theory.model.rounding_of_sum`, which is no kernel.
 KINK = 2.0**-52
 
 

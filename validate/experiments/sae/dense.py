@@ -35,7 +35,7 @@ _LINEAR_BIAS = 0.3  # of the linear start: two standard deviations of what it re
 _SPARE_WEIGHT, _SPARE_BIAS = 0.1, -0.1
 _CHUNK = 2**11  # fresh samples at a time: their codes fit a processor's cache
 _LEAST = 2**14  # fresh samples, from which on a standard error is believed
-_PER_LATENT = 5000  # samples for each latent of the dense code, from which on its l1 norm is exact
+_PER_LATENT = 5000  # samples for each latent, from which on `AutoencoderObjective` has its mean exactly
 _KINDS = ("dense", "true", "merged", "from dense", "from true", "from random")
 
 # The first two were set before any run, the others before the grid, when four places at 256 latents (two
@@ -192,7 +192,7 @@ def _measure_dense(at: _Weights, law: Features, phi: Floats) -> tuple[float, flo
     The code rebuilds every input, so that means of single latents are enough, which are exact. One latent a
     dimension is on where any feature is. `phi` has the directions of the features of `law`.
     """
-    samples = max(_PER_LATENT * at.b.size, 1000)
+    samples = _PER_LATENT * at.b.size
     model = Model(at.W.astype(float), hidden="relu", W_out=at.psi.astype(float), output="identity")
     exact = AutoencoderObjective(law, phi, l1=1.0, method="samples", samples=samples)(model, gradient=False)
     return exact.l1, exact.error_estimate, len(phi) * (1.0 - float(law.sparsity_pmf()[0]))
