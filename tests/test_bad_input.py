@@ -81,6 +81,7 @@ CALLS: dict[str, str] = {
     "sp.sweep": "sweep(lambda p: p, dict(p=[0.1]))",
     "sp.phases": "phases(grid=dict(sparsity=[0.1], importance=[0.5]))",
     "sp.predict": "predict(Features(3, 0.3), 2)",
+    "sp.sae": "sae(dict(W_enc=np.eye(3), W_dec=np.eye(3), b_enc=[-0.1] * 3, b_dec=[0] * 3), 0.1, seconds=0)",
     "solvers.statistics.Family.of": "(mean, [1.0, 2.0])",
     "solvers.statistics.crossing": "crossing([0.0, 1.0], np.array([[1.0, -1.0], [0.5, -1.0]]))",
     "solvers.statistics.growth_power": "growth_power([1.0, 2.0])",
