@@ -169,6 +169,8 @@ def load(
     hints = Hints(layout, keys, apply_b_dec_to_input)
     if isinstance(x, Model):
         return LoadedModel("Model", (x,))
+    if not callable(x) and isinstance(best := getattr(x, "model", None), Model):
+        return LoadedModel("answer", (best,))
     if isinstance(x, Weights):
         return LoadedModel("weights", (Model(x.W_in, W_out=x.W_out, b=x.b),), x.b_saved)
     if isinstance(x, type):
@@ -206,8 +208,9 @@ def model_of(
 
     Parameters
     ----------
-    x : Model, torch.nn.Module, mapping, path, array_like or tuple
+    x : Model, torch.nn.Module, mapping, path, array_like, tuple or Answer
         A module, or another callable with arrays, which is called: its outputs tell the roles of its arrays;
+        an answer with a `model`, as of `best`;
         a state dict of tensors or arrays; a file of a state dict (.npz, .npy, .safetensors, or written by
         `torch.save`), or a folder of SAELens; a matrix W of a tied model; (W, b); (W_out, W_in, b); or (M, b)
         with a symmetric M = W_out W_in. The arrays of a state dict are recognised by their names and shapes
