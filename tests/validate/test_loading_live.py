@@ -489,3 +489,11 @@ def test_a_module_whose_function_alone_tells_is_refused_for_another_one():
     for output, what in outputs.items():
         with pytest.raises(ValueError, match=rf"`model` must compute .*got a module that .*{what}"):
             sp.Model.of(Normalised(output))
+
+
+@pytest.mark.parametrize("how", ["__call__", "forward"])
+def test_what_can_be_called_is_not_taken_for_the_model_that_it_has(how):
+    model = sp.Model(np.ones((M, N)))
+    halved = type("Halved", (), {"model": model, how: lambda self, x: 0.5 * model(x)})
+    with pytest.raises(ValueError, match="`model` must be"):
+        sp.Model.of(halved())

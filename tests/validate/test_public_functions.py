@@ -135,9 +135,9 @@ def test_best_is_what_minimise_finds_with_its_bound():
     zero = np.mean(law.importance * law.second_moment)
     assert f"({100 * found.loss / zero:.3g} % of answering 0)" in found.lines[1]
     assert sp.loss(found.model, law).loss == pytest.approx(found.loss, rel=1e-9)
+    assert sp.loss(found, law).loss == pytest.approx(found.loss, rel=1e-9)
     few = sp.Features(3, 0.123)  # not of the atlas, whose starts would count as well
     assert sp.audit(sp.best(few, 2).model, few).searched == sp.best(few, 2).starts
-    assert sp.loss(found, law).loss == pytest.approx(found.loss, rel=1e-9)
 
 
 def test_audit_says_what_to_do():

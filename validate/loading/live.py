@@ -43,9 +43,14 @@ class Hints:
             object.__setattr__(self, "apply_b_dec_to_input", subtracts)
 
 
+def can_be_called(x: Any) -> bool:
+    """Return whether an object can be called, by itself or by its method `forward`."""
+    return callable(x) or callable(getattr(x, "forward", None))
+
+
 def is_live(x: Any) -> bool:
     """Return whether an object can be called and has arrays: a module, of PyTorch or not."""
-    if isinstance(x, type | Model) or not (callable(x) or callable(getattr(x, "forward", None))):
+    if isinstance(x, type | Model) or not can_be_called(x):
         return False
     if callable(getattr(x, "state_dict", None)):
         return hasattr(x, "modules")

@@ -17,7 +17,7 @@ from .arrays import as_arrays, drop_strays, named_arrays, require_numeric, setti
 from .autoencoders import NAME, autoencoder_by_keys, is_autoencoder, saelens_autoencoder, saelens_instances
 from .files import read_file, read_settings
 from .layouts import LAYOUTS, Weights
-from .live import Hints, arrays_of_live, is_live, load_live
+from .live import Hints, arrays_of_live, can_be_called, is_live, load_live
 from .networks import NETWORK_NAMES, recognise_network
 from .settings import as_mapping, is_setting, read_sae_settings, refuse_unsupported
 from .toy import recognise
@@ -169,8 +169,6 @@ def load(
     hints = Hints(layout, keys, apply_b_dec_to_input)
     if isinstance(x, Model):
         return LoadedModel("Model", (x,))
-    if not callable(x) and isinstance(best := getattr(x, "model", None), Model):
-        return LoadedModel("answer", (best,))
     if isinstance(x, Weights):
         return LoadedModel("weights", (Model(x.W_in, W_out=x.W_out, b=x.b),), x.b_saved)
     if isinstance(x, type):
@@ -181,6 +179,9 @@ def load(
             return LoadedModel(name, tuple(models), note=note)
         loaded = _load_states([arrays_of_live(x, buffers=False)], getattr(x, "cfg", {}), hints)
         return replace(loaded, note=note)
+    # What can be called may do something else than the model that it has.
+    if not can_be_called(x) and isinstance(best := getattr(x, "model", None), Model):
+        return LoadedModel("answer", (best,))
     cfg: Any = {}
     if isinstance(x, str | os.PathLike):
         x, cfg = _read_path(Path(x))
