@@ -22,7 +22,7 @@ from . import snapshot
 from .test_bad_input import LOWER, Case, cases
 
 # Of a search or a machine.
-NOT_COMPARED = re.compile("_.*|.*seconds|evaluations|iterations|nfev|message|work")
+NOT_COMPARED = re.compile("_.*|.*seconds|evaluations|iterations|nfev|steps|hits|gradient_norm|message|work")
 # Beside the documented call they take ten seconds to a minute.
 SLOW = {
     "solvers.codes.lines", "solvers.computation.best_mixed_network", "solvers.computation.best_power",

@@ -7,6 +7,7 @@ t and biases, the variables x of a descent, from many starts. Mixtures of blocks
 loss over capacity, which the slopes of chords find.
 """
 
+import dataclasses
 from functools import reduce
 from itertools import combinations, product
 from typing import Any
@@ -28,6 +29,7 @@ __all__ = ["BlockOptimum", "BlockPart", "block_optimum", "realise_blocks"]
 _SAME = 1e-9
 _NEAR = 0.05  # a state is kept for other prices while its objective is within this share of the least
 _CORNER = 1e-9  # capacities per feature that differ by less are one
+_EQUAL = 1e-4  # two kinds of blocks whose numbers differ by less, relative to the largest, are one
 _SLOPE = 1e-6  # largest entry of the projected gradient of a descent that has converged, in the same units
 # Steps of a descent at most, those of the first one from each start, and how many of these go on.
 _STEPS, _FIRST, _POOL = 500, 60, 5
@@ -382,6 +384,19 @@ def _make_part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
     )
 
 
+def _is_same_code(left: BlockPart, right: BlockPart) -> bool:
+    """Return whether two kinds of blocks are one, up to the order and signs of their directions."""
+    return all(
+        np.allclose(first, second, rtol=_EQUAL, atol=_EQUAL * np.abs(first).max())
+        for first, second in (
+            (left.capacity, right.capacity),
+            (left.coefficients, right.coefficients),
+            (left.b, right.b),
+            (left.noise, right.noise),
+        )
+    )
+
+
 def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0) -> BlockOptimum:
     """Return the best macroscopic code of independent copies of a block at a ratio.
 
@@ -427,12 +442,12 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     near = np.abs(low[2] - high[2]).max() < 1e-2
     share = (ratio - low[0]) / (high[0] - low[0]) if high[0] > low[0] else 0.0
     if near:  # one kind: on the way between two states of one branch
-        x = low[2] + share * (high[2] - low[2])
-        parts = [_make_part(problem, 1.0, x)]
-        loss = parts[0].loss + price * (ratio - parts[0].ratio)
+        parts = [_make_part(problem, 1.0, low[2] + share * (high[2] - low[2]))]
     else:
         parts = [_make_part(problem, w, x) for w, x in ((1 - share, low[2]), (share, high[2])) if w > 1e-9]
-        loss = sum(part.share * part.loss for part in parts)
+        if len(parts) == 2 and _is_same_code(*parts):
+            parts = [dataclasses.replace(max(parts, key=lambda part: part.share), share=1.0)]
+    loss = sum(part.share * (part.loss - price * part.ratio) for part in parts) + price * ratio
     optimum = search.best(price)
     gap = loss - (optimum[1] + price * (optimum[0] - ratio))
     return BlockOptimum(tuple(parts), float(loss), price, float(gap), count, problem.steps, search.status)

@@ -6,7 +6,7 @@ import pytest
 from superposition.solvers import rug
 from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import minimise
-from superposition.solvers.unequal import block_optimum, realise_blocks
+from superposition.solvers.unequal import block_optimum, blocks, realise_blocks
 from superposition.solvers.unequal.blocks import _Problem
 from superposition.theory import unequal
 from superposition.theory.codes import antipodal_loss, antipodal_optimum, relu_bound
@@ -109,6 +109,26 @@ def test_matrices_have_the_capacities_and_the_noise_that_they_were_made_for():
         assert mean == pytest.approx(part.b[i], rel=1e-9)
         row[:2] = 0
         assert row @ S @ row == pytest.approx(part.noise[i] ** 2, rel=0.1)
+
+
+def test_codes_that_differ_by_their_rounding_are_one_kind(monkeypatch):
+    """Both sides of a ratio on the hull may be one code with its directions in another order."""
+    law = Features(2, scale=[1.0, 3.0], groups=[parent_child(0, [1], P, 0.5)])
+    best = block_optimum(law, 0.5, starts=0)
+    hull = blocks._BlockSearch.hull
+
+    def split_hull(search, ratio, *ends):
+        low, _, price = hull(search, ratio, *ends)
+        turned = low[2].copy()
+        turned[0] += np.pi  # both directions are turned around, and their coefficients t with them
+        turned[3:7] *= -1.0
+        return (low[0] - 1e-8, low[1], low[2]), (low[0] + 1e-8, low[1], turned), price
+
+    monkeypatch.setattr(blocks._BlockSearch, "hull", split_hull)
+    again = block_optimum(law, 0.5, starts=0)
+    assert len(again.parts) == 1
+    assert again.parts[0].share == 1.0
+    assert again.loss == pytest.approx(best.loss, rel=1e-7)
 
 
 @pytest.mark.slow
