@@ -307,7 +307,7 @@ def test_rows_without_findings_are_open_and_counted(results):
     unknown = Claim("X1", "nobody2000", "1", "who knows", lambda quick: Evidence("Missing: a proof.", []))
     rows = [*run(["C9"]), judge(unknown, results)]
     assert [str(row.verdict) for row in rows] == ["holds", "open"]
-    assert build.render_page([], rows, []).count("data-verdict='open'") == 1
+    assert build.render_page([], rows, []).count('data-verdict="open"') == 1
 
 
 def test_a_file_of_rows_has_the_order_of_the_ids_and_nothing_else(tmp_path):

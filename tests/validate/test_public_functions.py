@@ -50,7 +50,7 @@ def test_what_is_imported_is_what_is_needed():
     program = (
         "import sys, superposition as sp\n"
         "assert sp.loss([[1.0], [-1.0]], 0.1).loss > 0\n"
-        "others = {'matplotlib', 'pandas', 'rich', 'scipy.optimize', 'sympy', 'torch', 'xarray'}\n"
+        "others = {'jinja2', 'matplotlib', 'pandas', 'rich', 'scipy.optimize', 'sympy', 'torch', 'xarray'}\n"
         "print(*others & set(sys.modules))"
     )
     assert output_of(program) == "\n"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -166,7 +167,7 @@ def _number_or(number: float, words: str, digits: str = ".6g") -> str:
     return words if np.isnan(number) else f"{number:{digits}}"
 
 
-def _render_model(model: ModelAudit) -> str:
+def _render_model(model: ModelAudit) -> Markup:
     """Return the HTML of one audited model: sentence, table of numbers, figures."""
     search = f"{model.evidence}; {model.seconds:.1f} s"
     saved = f"{model.represented}: at least half of their loss is saved"
@@ -187,20 +188,18 @@ def _render_model(model: ModelAudit) -> str:
         ("features represented", saved),
     ]
     structure = f"\n\nStructure: {in_words(model.structure)}." if model.structure else ""
-    figures = figures_of(model)
-    drawn = [page.render_figure(figure, f"{figure.name}-{model.instance}", svg(figure)) for figure in figures]
-    parts = [
-        page.paragraphs(advice(model)),
-        page.paragraphs(model.sentence + structure),
-        f"<div class='panels'>{''.join(drawn)}</div>",
-        page.table("", ["what", "value"], numbers),
-    ]
-    if model.n_features <= _MOST_FEATURES:
-        columns = model.per_feature, model.share_saved, model.b, model.dimensionality
-        rows = zip(range(model.n_features), *columns, strict=True)
-        heads = ["feature", "squared error", "share of the loss saved", "bias", "dimensionality"]
-        parts.append(page.table("Features", heads, rows))
-    return "\n".join(parts)
+    columns = range(model.n_features), model.per_feature, model.share_saved, model.b, model.dimensionality
+    return page.render(
+        "audited_model.html",
+        advice=advice(model),
+        sentence=model.sentence + structure,
+        figures=[
+            page.render_figure(figure, f"{figure.name}-{model.instance}", svg(figure))
+            for figure in figures_of(model)
+        ],
+        numbers=numbers,
+        features=list(zip(*columns, strict=True)) if model.n_features <= _MOST_FEATURES else (),
+    )
 
 
 def render(layout: str, models: Sequence[ModelAudit], name: str) -> str:

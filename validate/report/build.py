@@ -4,7 +4,6 @@ Sections declare runs and topics, the ledger declares claims. They become tasks 
 topics that show their data, the claims that are judged by them.
 """
 
-import html
 import os
 import platform
 import re
@@ -15,6 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup
 
 from ...theory.annotations import as_annotated
 from ...theory.validation import choice, integer
@@ -238,7 +239,7 @@ def write_topic(
             rule = "at most 200 letters, digits, underscores and hyphens"
             raise ValueError(f"`{name}` must be {rule}; got {files.quoted_path(value)}.")
     files.output_folder(files.output_folder(folder, "folder") / subfolder / section, "section")
-    blocks, card = [page.paragraphs(content.text)], ""
+    figures, card = [], ""
     digests: dict[str, str] = {}
     for figure in content.figures:
         name = page.slug(figure.name)
@@ -246,14 +247,13 @@ def write_topic(
         paths = _write_figure(folder / subfolder / section / name, figure, picture)
         links = [path.relative_to(folder).as_posix() for path in paths]
         digests |= {link: files.digest(folder / link) for link in links}
-        anchors = ", ".join(f"<a href='{link}'>{Path(link).name}</a>" for link in links)
-        blocks.append(page.render_figure(figure, anchor, picture, f"<br>Data and drawing: {anchors}"))
+        figures.append(page.render_figure(figure, anchor, picture, links))
         if content.headline and not card:
             card = page.card(content.headline, anchor, picture)
     if content.headline and not card:
         card = page.card(content.headline)
-    blocks += [page.table(table.title, table.columns, table.rows, table.caption) for table in content.tables]
-    return RenderedTopic(section, topic, "\n".join(blocks), digests, card)
+    text = page.render("topic.html", text=content.text, figures=figures, tables=content.tables)
+    return RenderedTopic(section, topic, text, digests, card)
 
 
 def _write_figure(path: Path, figure: Figure, picture: str) -> list[Path]:
@@ -316,12 +316,12 @@ def render_page(
     for name in dict.fromkeys(topic.section for topic in topics):
         section = registry.load_section(name)
         claims_of = {topic.name: topic.claims for topic in section.topics}
-        blocks = [page.paragraphs(section.text)]
-        for topic in topics:
-            if topic.section == name:
-                ids = claims_of.get(topic.topic, ())
-                blocks += [topic.html, page.judged_on([rows[id] for id in ids if id in rows])]
-        parts.append((section.title, "\n".join(blocks)))
+        topics_with_rows = [
+            (topic, [rows[id] for id in claims_of.get(topic.topic, ()) if id in rows])
+            for topic in topics
+            if topic.section == name
+        ]
+        parts.append((section.title, page.render("section.html", text=section.text, topics=topics_with_rows)))
     parts.append(("Ledger of claims", page.ledger(ledger)))
     parts.append(("How this page was made", page.table("This run", ["what", "value"], facts)))
     lead = "What the theory of toy models of superposition predicts, and what experiments say."
@@ -333,28 +333,18 @@ def _summary(
     ledger: Collection[claims.CheckedClaim],
     missing: Collection[str],
     failures: Collection[str],
-) -> str:
+) -> Markup:
     """Return the HTML of the first screen: warnings, headlines with small pictures, counts of verdicts.
 
     `topics` and the claims of the `ledger` are those that are finished, `missing` the names of other tasks,
     `failures` lines on those that failed.
     """
-    warnings = []
-    if missing:
-        stop = "This run was stopped before its end; the same command continues it."
-        warnings.append(f"{stop} Missing: {html.escape(', '.join(missing))}.")
-    if failures:
-        warnings.append(f"Failed: {html.escape('; '.join(failures))}.")
-    cards = "".join(topic.card for topic in topics)
+    cards = [topic.card for topic in topics if topic.card]
     numbers = Counter(row.verdict for row in ledger)
     counts = {verdict: numbers[verdict] for verdict in claims.Verdict if numbers[verdict]}
     pairs = Counter((row.claim.source, row.verdict) for row in ledger)
     sources = dict.fromkeys(row.claim.source for row in ledger)
     by_source = [[source, *(pairs[source, verdict] for verdict in counts)] for source in sources]
-    return (
-        "".join(f"<p class='warning'>{warning}</p>" for warning in warnings)
-        + (f"<ul class='headlines'>{cards}</ul>" if cards else "")
-        + f"<p>{len(ledger)} claims of the sources; each verdict follows from computed evidence.</p>"
-        + page.badges(counts)
-        + page.table("Claims by source", ["source", *map(str, counts)], by_source)
+    return page.render(
+        "summary.html", missing=missing, failures=failures, cards=cards, counts=counts, by_source=by_source
     )

@@ -1,11 +1,12 @@
 """Errata of the sources as Markdown: a table for each source, made from the rows of the ledger."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ....theory.annotations import as_annotated
 from ....theory.validation import count_noun
 from ...ledger import MEANINGS, UNDECIDED, WRONG, CheckedClaim, Verdict
-from .text import formulas
+from .document import render
 
 # Title of each source, and the letters of its formulas.
 _SOURCES = {
@@ -76,8 +77,6 @@ _SOURCES = {
         "A hierarchy is a child feature that is on only with its parent.",
     ),
 }
-_CONSTANTS = "## Holds as printed: with the constants"
-_SPECIAL = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_[]|~$"})
 
 
 @as_annotated
@@ -106,26 +105,14 @@ def errata(rows: Iterable[CheckedClaim]) -> str:
     by_source: dict[str, list[CheckedClaim]] = {}
     for row in rows:
         by_source.setdefault(row.claim.source, []).append(row)
-    parts = [_source_section(source, source_rows) for source, source_rows in by_source.items()]
-    orders = {
-        source: [row for row in source_rows if row.verdict is Verdict.UP_TO_CONSTANTS]
-        for source, source_rows in by_source.items()
-    }
-    if any(orders.values()):
-        parts.append(f"{_CONSTANTS}\n\n{MEANINGS[Verdict.UP_TO_CONSTANTS]}")
-    for source, order_rows in orders.items():
-        if order_rows:
-            table = _markdown_table(("where", "printed", "with the constant"), order_rows)
-            parts.append(_details(source, count_noun(len(order_rows), "statement"), table))
-    return "\n\n".join(parts)
+    sources = [_describe_source(source, source_rows) for source, source_rows in by_source.items()]
+    text = render("errata.md", sources=sources, meaning=MEANINGS[Verdict.UP_TO_CONSTANTS])
+    return str(text).strip()
 
 
-def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
-    """Return the Markdown section of one source: summary, table of faults, ids of undecided statements.
-
-    `rows` are its claims.
-    """
-    wrong = [row for row in rows if row.verdict in WRONG]
+def _describe_source(source: str, rows: Sequence[CheckedClaim]) -> dict[str, Any]:
+    """Return what the template shows of one source, by name; `rows` are its claims."""
+    title, letters = _SOURCES.get(source, (source, ""))
     undecided = [row for row in rows if row.verdict in UNDECIDED]
     counts = {str(kind): sum(row.verdict is kind for row in rows) for kind in WRONG}
     counts["not decided"] = len(undecided)
@@ -134,38 +121,12 @@ def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
         for what, count in counts.items()
         if count
     )
-    summary = f"{count_noun(len(rows), 'statement')}: {faults or 'all hold as printed'}"
-    table = _markdown_table(("where", "printed", "verdict", "what is true"), wrong) if wrong else ""
     ids = ", ".join(f"{row.claim.id} ({row.verdict})" for row in undecided)
-    return _details(source, summary, table, f"Not decided: {ids}." if ids else "")
-
-
-def _details(source: str, summary: str, table: str, ending: str = "") -> str:
-    """Return a Markdown section to unfold: the source's title, a summary, its notation, `table`, `ending`.
-
-    The notation is a text on the letters in the source's formulas; it is left out if the table is "".
-    """
-    title, letters = _SOURCES.get(source, (source, ""))
-    head = f"<details>\n<summary><b>{_cell(title)}</b>, {summary}</summary>"
-    parts = [head, _cell(letters) if table else "", table, _cell(ending), "</details>"]
-    return "\n\n".join(filter(None, parts))
-
-
-def _markdown_table(columns: Sequence[str], rows: Iterable[CheckedClaim]) -> str:
-    """Return a Markdown table of claims, `rows`: id, place, statement, and what is true instead.
-
-    `columns` are its headings, with "verdict" if the verdict has a column.
-    """
-    lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
-    for row in rows:
-        # Without a correction the counterexample is in the evidence.
-        instead = row.correction or f"false: `superposition claims --id {row.claim.id} --evidence`"
-        verdict = [str(row.verdict)] if "verdict" in columns else []
-        cells = (row.claim.id, row.claim.where, row.claim.statement, *verdict, instead)
-        lines.append(f"| {' | '.join(map(_cell, cells))} |")
-    return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    """Return text as a Markdown table cell: formulas as HTML, Markdown's signs as character references."""
-    return formulas(text).translate(_SPECIAL)
+    return {
+        "title": title,
+        "letters": letters,
+        "summary": f"{count_noun(len(rows), 'statement')}: {faults or 'all hold as printed'}",
+        "wrong": [row for row in rows if row.verdict in WRONG],
+        "undecided": f"Not decided: {ids}." if ids else "",
+        "orders": [row for row in rows if row.verdict is Verdict.UP_TO_CONSTANTS],
+    }
