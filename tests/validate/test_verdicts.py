@@ -1,8 +1,9 @@
 """Every row of the ledger is judged anew, and is what is stored of it: a difference fails with its name.
 
 Words must be the same, and so must whole numbers and limits. Other numbers of a text may differ by one in
-their last printed digit, and values by a part in a million. Below 1e-9 a number is what rounding left of
-zero, which differs from machine to machine: two such numbers count as the same.
+their last printed digit, and values by a part in a million. Below 1e-9, or a thousandth of a limit that is
+the error of a computation, a number is what rounding left of zero, which differs from machine to machine: two
+such numbers count as the same.
 """
 
 import ast
@@ -56,6 +57,10 @@ def same_text(new, old):
 def differences(new, old, place=""):
     """Return where two records differ."""
     if isinstance(new, dict) and isinstance(old, dict) and new.keys() == old.keys():
+        if old.get("limit_set") == "rounding" and old["relation"] == "<=":
+            values = new["value"], old["value"]
+            if new["limit"] == old["limit"] and max(values) <= 1e-3 * old["limit"]:
+                new, old = new | {"value": 0.0}, old | {"value": 0.0}
         return [text for key in new for text in differences(new[key], old[key], f"{place} {key}")]
     if isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
         pairs = enumerate(zip(new, old, strict=True))
@@ -93,6 +98,15 @@ def test_a_row_is_judged_as_it_is_stored(row, results):
     for record in (new, old):
         del record["judged"], record["seconds"]
     assert differences(new, old) == []
+
+
+def test_what_rounding_left_is_compared_with_the_limit():
+    finding = {"value": 2e-9, "limit": 1e-5, "relation": "<=", "limit_set": "rounding"}
+    assert differences(finding | {"value": 9e-9}, finding) == []
+    assert differences(finding | {"value": 2e-8}, finding)
+    assert differences(finding | {"value": 9e-9, "limit": 2e-5}, finding)
+    exact = finding | {"limit_set": "derived"}
+    assert differences(exact | {"value": 9e-9}, exact)
 
 
 def test_texts_are_compared_but_for_rounding():
