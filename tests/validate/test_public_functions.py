@@ -149,6 +149,9 @@ def test_audit_says_what_to_do():
     assert found.lines[1] == "loss per feature {:.6g}, best known {:.6g}, lower bound {:.6g}".format(*losses)
     done = sp.audit(sp.best(law, 1).model, law)
     assert done.advice.startswith("Nothing: it is as good as the best of")
+    binary = sp.audit((PAIR.T * 0.7, np.zeros(2)), sp.Features(2, 0.1, "binary"), steps=0, starts=1)
+    assert "no lower bound but 0 known" in str(binary)
+    assert "lower bound 0" in str(done)
     dead = sp.audit((np.eye(3, 2), [0.0, 0.0, -0.1]), sp.Features(3, 0.1))
     assert dead.advice.startswith("Output 2 is dead: it answers to no input")
 

@@ -108,9 +108,9 @@ def audit(
     lines = [f"taken for {taken_for}; {law_in_words(*(seen.law for seen in audited.models))}"]
     for seen, table in zip(audited.models, tables, strict=True):
         name = f"{seen.instance}: " if len(audited.models) > 1 else ""
+        bound = f"lower bound {seen.lower_bound:.6g}" if seen.lower_bound else "no lower bound but 0 known"
         lines += [
-            f"{name}loss per feature {seen.loss:.6g}, best known {seen.best_known:.6g}, "
-            f"lower bound {seen.lower_bound:.6g}",
+            f"{name}loss per feature {seen.loss:.6g}, best known {seen.best_known:.6g}, {bound}",
             f"{name}{seen.verdict}. {advice(seen)}",
         ]
         if seen.left_out:
