@@ -97,9 +97,9 @@ def fan_network(
     r"""Weights U, V of a fan V ReLU(U x): outputs near \|x_j\| or x_j + ReLU(x_j) for rare features.
 
     The n neurons have no biases. While only feature j is on, output j equals its target for the first n - 2
-    features ("abs") or n - 1 features ("mixed"): it is a difference of neurons divided by `eps`. *Carriers*,
-    the next two features for "abs" and one for "mixed", have positive weights at all neurons; their outputs
-    err for x_j < 0. The other features are dropped.
+    features ("abs") or n - 1 features ("mixed"): this output is a difference of neurons divided by `eps`.
+    *Carriers*, the next two features for "abs" and one for "mixed", have positive weights at all neurons;
+    their outputs err for x_j < 0. The other features are dropped.
 
     As p -> 0 the loss of the first n features, summed and divided by p, is 1/3 for "abs" and 1/6 for "mixed",
     plus a multiple of eps^2 (`derive_fan`). If several features are on, outputs err by up to a multiple of

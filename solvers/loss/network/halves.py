@@ -63,9 +63,9 @@ def _outcomes(context: "NeuronContext", block: IndependentGroup) -> tuple[FloatA
 
 
 def list_halves(context: "NeuronContext", inputs: IntArray, most: float) -> tuple[Half, Half] | None:
-    """Return two halves of the features `inputs`, each with all its joint values; None if `most` are too few.
+    """Return two halves of the features `inputs`, each with all its joint values and their probabilities.
 
-    `most` limits the joint values of all of `inputs`; `context` has the distribution of the features.
+    None if all `inputs` have more than `most` joint values. `context` has the distribution of the features.
     """
     blocks = context.blocks(inputs)
     kinds = [
