@@ -1,4 +1,4 @@
-"""Ctrl-C in the long calls of the front door, in scripts, notebooks and commands."""
+"""Ctrl-C in the long calls of the API, in scripts, notebooks and commands."""
 
 import os
 import re

@@ -7,7 +7,7 @@ import superposition
 ROOT = Path(superposition.__file__).parent
 
 
-def test_all_names_of_the_front_door_have_types():
+def test_all_public_names_have_types():
     text = (ROOT / "__init__.py").read_text()
     for name in superposition.__all__:
         assert f" import {name} as {name}\n" in text

@@ -102,7 +102,7 @@ class Derivation:
             raise ValueError(
                 f"`values` must have the names {sorted(names)}; got {short_repr(sorted(values))}."
             )
-        function = self._compiled("mpmath")
+        function = self._lambdify("mpmath")
         previous = None
         for guard in _GUARDS:
             with mpmath.workdps(digits + guard):
@@ -119,10 +119,13 @@ class Derivation:
 
         It rounds like the expression as it stands, which may cancel.
         """
-        return self._compiled(["scipy", "numpy"])  # type: ignore[no-any-return]
+        return self._lambdify(["scipy", "numpy"])  # type: ignore[no-any-return]
 
-    def _compiled(self, modules: Any) -> Any:
-        """Return the expression as a function of its symbols, by SymPy's `lambdify` for some modules."""
+    def _lambdify(self, modules: Any) -> Any:
+        """Return a function of the values of `symbols` that evaluates the expression, by SymPy's `lambdify`.
+
+        `modules` is an argument of `lambdify`, such as "mpmath" or ["scipy", "numpy"].
+        """
         return sp.lambdify(self.symbols, self.expression, modules)
 
 

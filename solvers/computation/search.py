@@ -284,7 +284,7 @@ def _layers_to_start_from(
             yield rng.normal(size=(n, F)), (k % 2) * 0.3 * rng.normal(size=n)
 
 
-_End = tuple[float, FloatArray, FloatArray, float]  # loss, hidden layer, largest derivative
+_LayerDescentResult = tuple[float, FloatArray, FloatArray, float]  # loss, hidden layer, largest derivative
 
 
 def _unit_neurons(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -293,12 +293,14 @@ def _unit_neurons(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
     return U / size[:, None], b / size
 
 
-def _descend(aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_], steps: int) -> _End:
+def _descend(
+    aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_], steps: int
+) -> _LayerDescentResult:
     """Return loss, U, b and largest derivative at the end of a descent from the hidden layer ReLU(U x + b).
 
-    It goes down the loss of `aim` at the best readout, in `steps` steps at most; `free`, (n_hidden,), marks
-    the biases that move. At the end each neuron (U_k, b_k) is scaled to length 1; the derivative is by these,
-    over the mean of importance times variance of the targets.
+    The descent minimises the loss of `aim` at the best readout, in `steps` steps at most; `free`,
+    (n_hidden,), marks the biases that move. At the end each neuron (U_k, b_k) is scaled to length 1; the
+    derivative is by these, over the mean of importance times variance of the targets.
     """
     n, F = U.shape
 
@@ -380,7 +382,7 @@ def best_network(
     generator = validation.generator("rng", rng)
     aim = Aim(law, name, M, validation.flag("bias", bias), 1e-9)
 
-    def surely(end: _End) -> _End:
+    def surely(end: _LayerDescentResult) -> _LayerDescentResult:
         """Return the end with its error estimate added to its loss."""
         loss = aim.loss(aim.network(end[1], end[2]))
         return loss.loss + loss.error_estimate, *end[1:]

@@ -115,15 +115,15 @@ def state_evolution(
 
 
 def recovery_ratio(p: npt.ArrayLike, *, values: str | ValueDistribution = "uniform") -> Any:
-    r"""Return the ratio n_hidden/n_features above which iterated decoding recovers all features exactly.
+    r"""Return the ratio n_hidden/n_features above which `message_passing` recovers all features exactly.
 
-    .. math:: \max_\sigma E\,\mathrm{Var}(x \mid x + \sigma Z)/\sigma^2
+    .. math:: \max_\sigma E\,\mathrm{Var}(x \mid x + \sigma Z)/\sigma^2, \qquad Z \sim N(0, 1)
 
-    It holds in the limit of many features. Above it the state evolution has no fixed point but sigma = 0, for
-    both kinds of projections. No decoder recovers values with a density below the ratio p (Wu and Verdu
-    2010). The relative error is below 1e-8. `p`, the probability that a feature is on, may be an array, and
-    gives the shape of what comes back; `values` is the law of its value then, or the law's name. Errors are
-    those of `state_evolution`.
+    The ratio is the threshold in the limit of many features: above it sigma = 0 is the only fixed point of
+    `state_evolution`, for orthogonal and for Gaussian projections. No decoder recovers values with a density
+    below the ratio p (Wu and Verdu 2010). The relative error is below 1e-8. `p`, the probability that a
+    feature is on, may be an array; the result has its shape. `values` is the distribution of a feature's
+    value when on, or the name of one. A ValueError is raised as in `state_evolution`.
 
     Examples
     --------

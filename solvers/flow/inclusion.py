@@ -192,11 +192,12 @@ def _end_step(
 def _step_error(
     w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray, work: FloatArray
 ) -> float:
-    """Return the largest error estimate of any row; move weights in `out` that left zero in the step.
+    """Return the largest error estimate of any row, over the larger of 1 and the row's length.
 
-    It is over the row's length or 1, whichever is larger. w and `out` are the weights before and after the
-    step h, f, (4, w.size), the forces at its stages; weight e is in row rows[e], and lam has the l1 strength
-    of each row. `work`, (2, n), is overwritten with the squares of the rows' errors (over h) and lengths.
+    w and `out` are the weights before and after the step h; weights in `out` that left zero in the step are
+    moved. f, (4, w.size), has the forces at the stages; weight e is in row rows[e], and lam has the l1
+    strength of each row. `work`, (2, n), is overwritten with the squares of the rows' errors (over h) and
+    lengths.
     """
     work[:] = 0.0
     for e in range(w.size):
@@ -234,15 +235,17 @@ def _integrate_until(
     force: Any, w: FloatArray, first: IntArray, rows: IntArray, lam: FloatArray, work: FloatArray, t: float,
     t_end: float, h: float, curve: float, tol: float, longest: float, most: int, movable_limit: int,
 ) -> tuple[float, float, float, int, int, int]:  # fmt: skip
-    """Integrate w in place to `t_end`, for `most` steps, or until at most `movable_limit` weights can move.
+    """Integrate w in place from t to `t_end`; return (t, h, curve, accepted, rejected, status) at the end.
 
-    The latter is not looked at if the limit is negative. Return (t, h, curve, accepted steps, rejected steps,
-    index of the status in `ENDS`) at the end: h is the length of the next step, `curve` the last error over
-    its step's cube. force(w, first, rows, work, out) writes the smooth force on the weights w to `out`.
-    Weight e is in row rows[e] of the matrix; of a list of weights, those of column k are w[first[k]:first[k +
-    1]]. `lam` has the l1 strength of each row, `work`, (n, n), is scratch. `tol` and `longest` limit a step's
-    error and length. If steps of length `longest` lead back to earlier weights, they would do so for ever:
-    then the rest of the time is skipped.
+    The flow is dw/dt in f(w) - lam sign(w); force(w, first, rows, work, out) writes f(w) to `out`. w has
+    entries of an (n, m) matrix: entry e is in row rows[e], with the l1 strength lam[rows[e]], and entries
+    first[k] to first[k + 1] - 1 are in column k if w is a list. `work`, (n, n), is scratch. A step has an
+    error of at most `tol` and a length of at most `longest`.
+
+    The flow ends early after `most` steps, or if `movable_limit` >= 0 and at most `movable_limit` weights can
+    move. If steps of length `longest` return to earlier weights, a cycle, the rest of the time is skipped. h
+    is the length of the next step, `curve` the last error divided by the cube of its step; accepted and
+    rejected count steps, and status is an index in `ENDS`.
     """
     f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
     f0, f1, f2, f3 = f[0], f[1], f[2], f[3]

@@ -380,9 +380,10 @@ def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
         if table not in tables:
             tables.append(table)
         sums, size = np.sum(patterns, axis=1), len(members)
-        alike = np.all((sums == 0) | (sums == size))  # all on together, or one at a time and equally often
-        alike |= np.all(sums <= 1) and np.ptp(law.p[np.asarray(members)]) == 0.0
-        offsets = np.zeros(size) if alike else np.arange(size)
+        # All on together, or one at a time and equally often.
+        is_exchangeable = np.all((sums == 0) | (sums == size))
+        is_exchangeable |= np.all(sums <= 1) and np.ptp(law.p[np.asarray(members)]) == 0.0
+        offsets = np.zeros(size) if is_exchangeable else np.arange(size)
         kinds[np.asarray(members)] = 1.0 + tables.index(table) * law.n_features + offsets
         same[np.ix_(members, members)] = 1.0
     return kinds, same
@@ -418,8 +419,8 @@ def _same_minimum_predicate(
 def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     """Return the best proved lower bound of the loss per feature of any ReLU(M x + b), rank(M) <= n_hidden.
 
-    It is the largest of `theory.codes.decoder_bound` and `theory.codes.relu_bound`, for features that are
-    alike, and `theory.unequal.loss_bound`, for uniform values; 0 where none holds.
+    The bound is the largest of `theory.codes.decoder_bound` and `theory.codes.relu_bound`, for equal
+    features, and `theory.unequal.loss_bound`, for uniform values; 0 where none holds.
 
     Parameters
     ----------
@@ -446,7 +447,7 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
 def _lower_bound(n: int, m: int, features: Features) -> float:
     """Return a lower bound of the loss per feature of any ReLU(M x + b), rank(M) <= m, for n `features`.
 
-    It is the largest of the bounds by decoder and by ReLU, for features that are alike, and that for unequal
+    The bound is the largest of the bounds by decoder and by ReLU, for equal features, and that for unequal
     uniform features. Arguments are not checked; 0 where no bound is proved.
     """
     if m >= n:
@@ -651,7 +652,7 @@ class _Search:
         did not go on are only approximate: they are raised above the least, and their status is STEPS. The
         list is empty if no descent was made in time; if `needed`, at least one is.
         """
-        aim, alike = (
+        aim, is_same = (
             self.aim,
             _same_minimum_predicate(self.aim, _SCREENING.same_objective, _SCREENING.same_invariants),
         )
@@ -684,7 +685,7 @@ class _Search:
                 _SCREENING.finalists,
                 _SCREENING.margin,
             )
-            survivors, left_behind = successive_elimination(pool, [short], alike, workers=self.workers)
+            survivors, left_behind = successive_elimination(pool, [short], is_same, workers=self.workers)
         else:
             with aim.coarse():
                 short = Round(
@@ -694,7 +695,7 @@ class _Search:
                     _SCREENING.finalists,
                     _SCREENING.margin,
                 )
-                survivors, left_behind = successive_elimination(pool, [short], alike, workers=self.workers)
+                survivors, left_behind = successive_elimination(pool, [short], is_same, workers=self.workers)
         last = Round(lambda end: descend_further(end, _descend_and_revive, self.steps, self.tol))
         ends, _ = successive_elimination(survivors, [last], workers=self.workers, keep_all=True)
         least = min(end.value for end in ends)
@@ -722,12 +723,12 @@ class _Search:
         descents from perturbed copies of the best ends, chosen by `judge`.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
-        alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
+        is_same = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
         cheap.deadline = aim.deadline.part(_SCREENING.starts_share)
         if not aim.loss.is_quick:
             return self.move_on_samples(cheap, judge, begin, count, rng, needed)
         first = self.descend_all(cheap, begin[:1], limits, judge, needed)
-        pool = distinct([*first, *self.descend_in_batches(cheap, begin[1:], limits, judge)], alike)
+        pool = distinct([*first, *self.descend_in_batches(cheap, begin[1:], limits, judge)], is_same)
         if not pool:
             return []
         cheap.deadline = aim.deadline.part(_SCREENING.moves_share)
@@ -743,7 +744,7 @@ class _Search:
         if minima and minima[0].value < pool[0].value:  # the best start has led to the best of these
             minima[0] = replace(minima[0], starts=pool[0].starts)
             pool[0] = replace(pool[0], starts=())
-        return distinct([*pool, *minima], alike)
+        return distinct([*pool, *minima], is_same)
 
     def move_on_samples(
         self,
@@ -762,9 +763,9 @@ class _Search:
         would fit its samples. [] if no descent was made in time; if `needed`, the first is made in any case.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
-        alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
+        is_same = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
         moves, stages = _SCREENING.moves_per_start * count, aim.deadline.part(_SCREENING.moves_share)
-        pool = distinct(self.descend_all(cheap, begin, limits, judge, needed), alike)
+        pool = distinct(self.descend_all(cheap, begin, limits, judge, needed), is_same)
         if not pool:
             return []
         cheap.deadline = stages
@@ -780,7 +781,7 @@ class _Search:
                 if aim.largest is not None:
                     x[: x.size - aim.biases] = np.clip(x[: x.size - aim.biases], -aim.largest, aim.largest)
                 tries.append(DescentResult.at(x))
-            pool = distinct([*pool, *self.descend_all(cheap, tries, limits, judge, False)], alike)
+            pool = distinct([*pool, *self.descend_all(cheap, tries, limits, judge, False)], is_same)
         return pool
 
 

@@ -14,34 +14,35 @@ FLOW_TIME, FLOW_END = 500.0, 1e-4
 
 
 class PathLoss:
-    """Exact loss of n features in m dimensions, divided by p, and its gradient, as functions of flat (W, b).
+    """Exact loss of n features in m dimensions, summed over features and divided by p, and its gradient.
 
-    It is the sum over features of importance 1.
+    Both are functions of `parameters`, (n m + n,): W (n, m) row by row, then b (n,).
     """
 
     def __init__(self, n: int, m: int, p: float):
         self.n, self.m, self.p = n, m, p
 
-    def _split(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return W (n, m) and b (n,) from the flat vector x."""
-        return x[: self.n * self.m].reshape(self.n, self.m), x[self.n * self.m :]
+    def _split(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return W (n, m) and b (n,) from the flat vector `parameters`."""
+        size = self.n * self.m
+        return parameters[:size].reshape(self.n, self.m), parameters[size:]
 
-    def value(self, x: FloatArray) -> float:
-        """Return the loss of ReLU(W W' x + b) summed over features, divided by p; x is (W, b), flattened."""
-        return float(mixture_loss(*self._split(x), self.p).total) / self.p
+    def value(self, parameters: FloatArray) -> float:
+        """Return sum_i E (x_i - ReLU(W W' x + b)_i)^2 / p of the features x, for (W, b) in `parameters`."""
+        return float(mixture_loss(*self._split(parameters), self.p).total) / self.p
 
-    def gradient(self, x: FloatArray) -> FloatArray:
-        """Return the gradient of `value`, of the shape of x."""
-        by_W, by_b = mixture_loss(*self._split(x), self.p, gradient=True)
+    def gradient(self, parameters: FloatArray) -> FloatArray:
+        """Return the gradient of `value`, in the shape of `parameters`."""
+        by_W, by_b = mixture_loss(*self._split(parameters), self.p, gradient=True)
         return np.concatenate([by_W.ravel(), by_b]) / self.p
 
-    def loss_after_descent(self, x: FloatArray) -> float:
-        """Return the `value` of the minimum in which a descent by L-BFGS-B from x ends."""
+    def loss_after_descent(self, parameters: FloatArray) -> float:
+        """Return the `value` of the minimum in which a descent by L-BFGS-B from `parameters` ends."""
         # One descent: `minimise` also brings dropped features back and leaves saddles, as training does not.
-        return lbfgs(lambda y: (self.value(y), self.gradient(y)), x, gtol=1e-8).value
+        return lbfgs(lambda y: (self.value(y), self.gradient(y)), parameters, gtol=1e-8).value
 
-    def flow(self, x: FloatArray) -> float:
-        """Return the `value` of the minimum in which gradient flow from x ends."""
+    def flow(self, parameters: FloatArray) -> float:
+        """Return the `value` of the minimum in which gradient flow from `parameters` ends."""
 
         def near_end(_: float, y: FloatArray) -> float:
             """Return by how much the gradient's norm at y exceeds `FLOW_END`."""
@@ -50,5 +51,5 @@ class PathLoss:
         near_end.terminal = True  # type: ignore[attr-defined]
         # Stiff: near a minimum with a nearly dropped feature, rates differ by far.
         stepping: dict[str, Any] = {"method": "BDF", "events": near_end, "rtol": 1e-3, "atol": 1e-6}
-        ivp = solve_ivp(lambda _, y: -self.gradient(y), (0.0, FLOW_TIME), x, **stepping)
+        ivp = solve_ivp(lambda _, y: -self.gradient(y), (0.0, FLOW_TIME), parameters, **stepping)
         return self.loss_after_descent(ivp.y[:, -1])

@@ -471,9 +471,9 @@ def _thresholds(
 
 
 def _scale_rows(W: FloatArray, phi: FloatArray) -> FloatArray:
-    """Return rows W scaled so that each reads its own feature, a column of `phi`, with weight 1.
+    """Return W (n, d) with row w_i scaled so that w_i . phi_i = 1, for phi_i, column i of `phi` (d, n).
 
-    Rows that do not read it are 0.
+    Rows with w_i . phi_i <= `_CUTOFF` |w_i| |phi_i| become 0.
     """
     overlap = np.sum(W * phi.T, axis=1)
     size = np.linalg.norm(W, axis=1) * np.linalg.norm(phi, axis=0)
@@ -489,11 +489,11 @@ def _whitening(features: Features | _Draws, phi: FloatArray) -> FloatArray:
 
 
 def _logistic_regression(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> FloatArray:
-    """Return the rows, (n, d), of logistic regressions on the activations of whether each feature is on.
+    """Return rows (n, d) of logistic regressions of whether each feature is on, on the activations.
 
-    They are fitted on samples x; `features` and `phi` give the covariance that whitens. In whitened
+    The rows are fitted on samples x; `features` and `phi` give the covariance that whitens. In whitened
     activations the penalty is `RIDGE`/2 times the squared distance from the discriminant of normal classes:
-    where a feature is on in few samples, the rows are nearly that.
+    for a feature that is on in few samples the row is close to that discriminant.
     """
     white = _whitening(features, phi)
     u, on, (count, n), rank = x @ (phi.T @ white), x != 0.0, x.shape, white.shape[1]
@@ -522,7 +522,7 @@ def _logistic_regression(features: Features | _Draws, phi: FloatArray, x: FloatA
 def _float32_unit(largest: float) -> float:
     """Return the unit to divide an array by so that it fits float32; `largest` is its largest entry.
 
-    It is 1, or a power of two near `largest` if that is not in 1e-9 to 1e9.
+    The unit is 1 if `largest` is in 1e-9 to 1e9, else a power of two near `largest`.
     """
     return 1.0 if largest == 0.0 or 1e-9 < largest < 1e9 else 2.0 ** round(np.log2(largest))
 
@@ -698,9 +698,9 @@ def _f1_of_normal_noise(
 ) -> FloatArray:
     """Return mean F1 at each L0 of `target_l0`, at a threshold that latents share, if noise is normal.
 
-    The noise is what a row of W reads of other features by the dictionary `phi`. The threshold is the one at
-    which that many latents are on. Shape (target_l0.size,), with nan for draws and for features that are not
-    independent.
+    The noise of row w_i of W is the sum over the other features j of w_i . phi_j x_j. At the threshold a mean
+    number `target_l0` of latents is on. Shape (target_l0.size,), with nan for draws and for features that are
+    not independent.
     """
     if isinstance(features, _Draws) or not features.independent:
         return np.full(target_l0.size, np.nan)

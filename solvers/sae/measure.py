@@ -107,7 +107,7 @@ class Autoencoder:
     def absorption(self) -> FloatArray:
         """Return by how much less the latent of each parent is on with each child than without it.
 
-        The shape is (n_features, n_features), and entry (i, j) is `absorbed(i, j)`. It is nan on the
+        The shape is (n_features, n_features), and entry (i, j) is `absorbed(i, j)`. Entries are nan on the
         diagonal, where no latent stands for the parent, and where the child is always or never on with it.
         """
         n = self.p.size
@@ -294,8 +294,9 @@ def _checked_inputs(
 ) -> tuple[FloatArray, Features, FloatArray, list[int]]:
     """Return (dictionary, law without values of 0, targets, numbers of latents: all, then of `prefixes`).
 
-    `law` is that of the features, `dictionary` their directions in the activations that `sae` reads, `target`
-    what it is to rebuild of them, by default the dictionary; each of `prefixes` is a number of first latents.
+    `law` is the law of the features, `dictionary` has their directions in the input of `sae`, `target` their
+    directions in the wanted output, by default those of the dictionary; each of `prefixes` is a number of
+    first latents.
     """
     phi, features = check_dictionary(sae, law, dictionary, target is None)
     psi = phi
@@ -375,7 +376,7 @@ def check_dictionary(
 
 
 def without_importance(features: Features) -> Features:
-    """Return the law `features` with importance 1, as errors count coordinates of the activations alike."""
+    """Return `features` with importance 1: errors are of coordinates of the activations, not of features."""
     return Features(
         features.n_features,
         features.p,

@@ -266,12 +266,12 @@ def _encode(x: FloatArray, s: int, net: _Network, at: _Input) -> tuple[int, floa
 def _decode(
     x: FloatArray, s: int, net: _Network, at: _Input, count: int, slack: float
 ) -> tuple[int, float, float]:
-    """Set `at.on`, the latents that are on, and `at.r`, reconstruction less activations.
+    """Set `at.on`, the latents that are on, and `at.r`, reconstruction less activations, for row s of x.
 
-    Return (number of latents on, sum of their sizes times the norms of their decoder columns, sum of the
-    squares of these products times the weight of all prefixes that have the latent).
-    The input is row s of x with `count` features on; `slack` bounds the sum of the sizes of the terms in any
-    latent's pre-activation: a latent above its threshold by no more than rounding counts as off.
+    Return (their number, sum of |v_i| h_i, sum of tail_i |v_i|^2 h_i^2) over the latents i that are on, with
+    values h_i = z_i and decoder columns v_i; tail_i = net.tail[i] is the total weight of the prefixes that
+    contain latent i. The input has `count` features on. A latent is on if its pre-activation z_i exceeds its
+    threshold by more than rounding; `slack` bounds the sum of the absolute terms of any z_i.
     """
     V, z, r, on = net.V, at.z, at.r, at.on
     above = 0
@@ -387,7 +387,7 @@ def _add_thresholds(
 
     For each of the latents i = s mod `stride`, i + `stride`, … row s of x, with `count` features on, is put
     on the latent's threshold by the value of one feature, whose density, in `table`, times the jump there is
-    the derivative. It is the feature of largest weight of those that are on, a choice that depends on no
+    the derivative. The feature is that of largest weight among the active ones, a choice that depends on no
     value. Sums are multiplied by `stride`, as each row of x serves only one in `stride` latents.
     """
     by_W, by_b, _, _, by_t = by
@@ -450,11 +450,11 @@ def _add_samples(
 ) -> None:  # fmt: skip
     """Write nine numbers of each input, a row of x, to `rows`; add derivatives to `by`, if `gradient`.
 
-    They are the sum of its features, the number on, its square, and the squared length of the activations a;
-    four sums over latents h_i with decoder columns v_i: of h_i v_i . (c - a), c the decoder's bias, of
-    |v_i|^2 h_i^2 times the weight of all prefixes with i, of |v_i| h_i, and the number on; and the squared
-    error, weighted over prefixes. `table` has the density of a feature's value. Derivatives that arise as
-    latents turn on use one in `stride` latents for each row, and are left out for 0.
+    The numbers are the sum of its features, the number on, its square, and the squared length of the
+    activations a; four sums over latents h_i with decoder columns v_i: of h_i v_i . (c - a), c the decoder's
+    bias, of |v_i|^2 h_i^2 times the weight of all prefixes with i, of |v_i| h_i, and the number on; and the
+    squared error, weighted over prefixes. `table` has the density of a feature's value. Derivatives that
+    arise as latents turn on use one in `stride` latents for each row, and are left out for 0.
     """
     (n, latents), d = net.W.shape, net.c.size
     at = _Input(

@@ -110,11 +110,11 @@ def allocate_codes(
 ) -> CodeAllocation:
     r"""Return the least loss of features that differ, over structured codes, the rug, and dropping.
 
-    The law stands for many copies of each feature, which may form blocks, with as many times `n_hidden`
-    neurons. So all codes of `solvers.codes.envelope` are points (capacity, loss) for each feature; with a
-    Lagrange multiplier lambda it takes the point of least :math:`I_i s_i^2 L(p_i) + \lambda c`, with the
-    importance I_i, the scale s_i, and the code's loss L per feature at scale 1. The rug is the random code of
-    Cowsik et al. (2024).
+    The loss is that of the limit in which each feature of `law` has N copies, with N `n_hidden` neurons in
+    all, N -> infinity: copies of a feature can then share a code. Each code of `solvers.codes.envelope` is a
+    point (c, L), with the capacity c = n_hidden/n_features of the code and its loss L(p) per feature at scale
+    1. With a Lagrange multiplier lambda, feature i gets the code of least :math:`I_i s_i^2 L(p_i) + \lambda
+    c`, for the importance I_i and the scale s_i. The rug is the random code of Cowsik et al. (2024).
 
     Parameters
     ----------

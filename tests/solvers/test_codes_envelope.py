@@ -80,8 +80,8 @@ def test_envelope_is_convex_in_the_ratio(maps, models):
         loss = getattr(found[models], name)
         # mixed rugs are taken from a grid of ratios, which the rug asked for is below by little
         slack = 1e-12 if name == "structured" else 1e-3
-        bend = loss[:, :-2] + loss[:, 2:] - 2 * loss[:, 1:-1]
-        assert np.all(bend >= -slack * loss[:, 1:-1] - 1e-17)
+        second_difference = loss[:, :-2] + loss[:, 2:] - 2 * loss[:, 1:-1]
+        assert np.all(second_difference >= -slack * loss[:, 1:-1] - 1e-17)
 
 
 def test_more_models_have_a_lower_envelope(maps):

@@ -52,9 +52,9 @@ def test_the_step_lowers_the_exact_loss_as_its_curvature_says(saddle):
         return 16 * exact_loss(M, point.b + s * found.step_b, 0.1).loss
 
     h = 3e-3
-    bend = np.dot([-1, 16, -30, 16, -1], [total(s * h) for s in range(-2, 3)]) / (12 * h * h)
+    curvature = np.dot([-1, 16, -30, 16, -1], [total(s * h) for s in range(-2, 3)]) / (12 * h * h)
     assert found.lowest + found.error_estimate < 0
-    assert abs(bend - found.lowest) < 1e-6
+    assert abs(curvature - found.lowest) < 1e-6
     assert total(0.3) < total(0.0)
 
 

@@ -11,7 +11,7 @@ _KEPT: dict[int, tuple[Derivation, Any]] = {}
 
 @pytest.fixture(autouse=True, scope="module")
 def _compiled_once():
-    compiled = Derivation._compiled
+    compiled = Derivation._lambdify
 
     def once(self, modules):
         if modules != "mpmath":
@@ -21,5 +21,5 @@ def _compiled_once():
         return _KEPT[id(self)][1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Derivation, "_compiled", once)
+        patch.setattr(Derivation, "_lambdify", once)
         yield

@@ -322,7 +322,7 @@ def test_claims_are_those_of_the_command(capsys):
         assert frame[column].tolist() == [row[key] or "" for row in found.rows], column
 
 
-# Calls of the front door.
+# Calls of the public functions.
 ANSWERS = {
     "loss": lambda: sp.loss(PAIR, 0.1),
     "best": lambda: sp.best(sp.Features(3, 0.1), 2, starts=2),

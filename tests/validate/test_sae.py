@@ -1,4 +1,4 @@
-"""Autoencoders at the front door: SAELens' conventions against forward passes written from its formulas."""
+"""Autoencoders in the API: SAELens' conventions against forward passes written from its formulas."""
 
 import importlib
 import json

@@ -33,10 +33,10 @@ def _moments_both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 
 
 def _scale_excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
-    """Return a - 1 for the best scale a of a pair's first output, ReLU(a (x_1 - x_2 + beta)).
+    """Return a - 1 for the scale a that minimises E (x_1 - a R)², with R = ReLU(x_1 - x_2 + beta).
 
-    `p` and `other` are the probabilities that x_1 and x_2 are on. With R the output at a = 1 it is E[(x_1 -
-    R) R]/E[R²]; numerator and denominator are computed divided by p, and no digit cancels.
+    x_1 is on with probability `p`, x_2 with probability `other`; a - 1 = E[(x_1 - R) R]/E[R²]. Numerator and
+    denominator are computed divided by p, and no digit cancels.
     """
     q, r = 1.0 - p, 1.0 - other
     cross, square, _, _ = _moments_both_on(beta)
@@ -46,9 +46,10 @@ def _scale_excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatAr
 
 
 def _slope_by_bias(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
-    """Return half the derivative of an output's loss with respect to its bias a beta, over p, at the best a.
+    """Return dL/db / (2 p) at b = a beta and the best a, for the loss L = E (x_1 - ReLU(a (x_1 - x_2) + b))².
 
-    The output is ReLU(a (x_1 - x_2 + beta)); `p` and `other` are the probabilities that x_1 and x_2 are on.
+    x_1 is on with probability `p`, x_2 with probability `other`. The best a is 1 + `_scale_excess`(beta, p,
+    other).
     """
     q, r, s = 1.0 - p, 1.0 - other, _scale_excess(beta, p, other)
     a = 1.0 + s
@@ -62,8 +63,8 @@ def _optimum(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return p, the other feature's p, the best beta = b/a and the best a - 1, broadcast.
 
-    They are the best for the output ReLU(a (x_1 - x_2) + b) of a feature x_1 that is on with probability `p`;
-    x_2 is on with probability `other`, None for `p`.
+    a and b minimise the loss of the output ReLU(a (x_1 - x_2) + b) to a feature x_1 that is on with
+    probability `p`; x_2 is on with probability `other`, None for `p`.
     """
     on = validation.probability("p", p)
     on, beside = validation.broadcast(

@@ -96,11 +96,11 @@ def derive_conflict() -> Derivation:
 
 @cached_derivation
 def derive_split() -> Derivation:
-    r"""Derive the l1 strength at which two equal copies of a weight rest, and the rates of small deviations.
+    r"""Derive a column in w: the l1 strength at which w_1 = w_2 = w is at rest, and two growth rates.
 
-    A neuron is split in two copies, and both weights of a feature follow :math:`w_i' = w_i (1 - w_1^2 -
-    w_2^2) - \lambda`. A column in w, each copy's weight: the l1 strength at which equal copies of weight w
-    rest, and the rates at which their difference and their sum grow.
+    The flow is :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda`, i = 1, 2, of the weights of one feature in
+    two copies of a split neuron. The rates are those of small deviations of w_1 - w_2 and of w_1 + w_2 from
+    the rest point.
 
     >>> derive_split().expression.T
     Matrix([[-2*w**3 + w, 1 - 2*w**2, 1 - 6*w**2]])
@@ -118,7 +118,7 @@ def derive_split() -> Derivation:
 def derive_untied() -> Derivation:
     r"""Derive the rate of |D|^2 - |E|^2 of a feature's decoder weights D and encoder weights E, two neurons.
 
-    It is :math:`2 \lambda |E|_1`, lam the strength of the l1 term on activations.
+    The rate is :math:`2 \lambda |E|_1`, lam the strength of the l1 term on activations.
 
     So the decoder grows and the encoder shrinks as long as there is an l1 term on the activations.
 

@@ -52,10 +52,10 @@ def derive_moments(target: str) -> Derivation:
 
 @cached_derivation
 def derive_single(target: str) -> Derivation:
-    """Derive the least loss of a target t that is read, with an output bias, from one neuron h = ReLU(x).
+    """Derive the least loss E (t - a h - c)^2 of a target t, over a and c, for one neuron h = ReLU(x).
 
-    It is Var t - Cov(h, t)^2 / Var h. `target` is "relu" for t = ReLU(x), "abs" for the absolute value or
-    "mixed" for x + ReLU(x).
+    The loss is Var t - Cov(h, t)^2 / Var h. `target` is "relu" for t = ReLU(x), "abs" for the absolute value
+    or "mixed" for x + ReLU(x).
 
     >>> derive_single("relu").expression
     0
@@ -72,8 +72,8 @@ def derive_single(target: str) -> Derivation:
 def derive_eigenvalues() -> Derivation:
     """Check the eigenvalues of E t t' for F = 4 independent targets of variance v and mean mu: returns 0.
 
-    They are v + F mu^2, once, for the vector of ones, and v for all vectors whose entries sum to 0: here the
-    products of the matrix with such vectors, less what they should be, which is 0.
+    The eigenvalues are v + F mu^2, once, for the vector of ones, and v for all vectors whose entries sum to
+    0. The expression is the sum of squares of E t t' u - eigenvalue u over such vectors u.
 
     >>> derive_eigenvalues().expression
     0
@@ -91,10 +91,10 @@ def derive_eigenvalues() -> Derivation:
 
 @cached_derivation
 def derive_readout() -> Derivation:
-    """Derive the loss of a dropped target that is read, without bias, from n other targets of the same law.
+    """Derive the least loss E (t - a (t_1 + ... + t_n))^2 of a readout of target t from n other targets.
 
-    mu and v are a target's mean and variance. By symmetry and convexity the best readout has one weight a:
-    E (t - a (t_1 + ... + t_n))^2 is least at a = mu^2 / (v + n mu^2).
+    t, t_1, ..., t_n are independent with the mean mu and the variance v; the readout has no bias. By symmetry
+    and convexity the weights of the best readout are equal, a = mu^2 / (v + n mu^2).
 
     >>> derive_readout().expression
     v*(mu**2*n + mu**2 + v)/(mu**2*n + v)
@@ -108,11 +108,11 @@ def derive_readout() -> Derivation:
 
 @cached_derivation
 def derive_bent() -> Derivation:
-    """Derive the loss, divided by p, of x + ReLU(x) read from a neuron ReLU(x + a), and its slope's sign.
+    """Derive the least loss, divided by p, of the target x + ReLU(x) read from ReLU(x + a), as p -> 0.
 
-    The neuron is constant for x < -a: with an output bias it acts as h = max(x, -a), 0 <= a <= 1. A column
-    for p -> 0: the loss, from E h² and the mean product of h and the target, and a polynomial that has the
-    sign of its derivative with respect to a.
+    The readout has an output bias. The neuron is constant for x < -a, so with this bias the neuron acts as h
+    = max(x, -a), 0 <= a <= 1. The column has the loss at the best readout weight, and a polynomial with the
+    sign of the loss's derivative by a.
 
     >>> derive_bent().expression[1]
     a**4 - a**3 + 3*a - 1
@@ -212,7 +212,8 @@ def derive_unbiased() -> Derivation:
 
     The share is divided by p, to leading order, without output bias; the naive network has k = 0. E h² is (1
     + k^2) p/6 for all p, so that the loss is least where the products of h with the targets, both features
-    on, are largest. It holds for 0 <= k <= 1; for larger k swap the features, which turns k into 1/k.
+    on, are largest. The formula holds for 0 <= k <= 1; for larger k swap the features, which turns k into
+    1/k.
 
     >>> derive_unbiased().expression
     k*(2*k**2 - 4*k + 3)/(4*(k**2 + 1))

@@ -94,15 +94,17 @@ def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> Rare
 def fan_network(
     n_features: int, n_hidden: int, *, target: str = "abs", eps: float = 0.1
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Weights of a fan: n neurons that compute n - 2 targets \|x\|, or n - 1 x + ReLU(x), of rare features.
+    r"""Weights U, V of a fan V ReLU(U x): outputs near \|x_j\| or x_j + ReLU(x_j) for rare features.
 
-    *Carriers* are features that all neurons receive with positive weights: two for \|x\|, with weights 1 and
-    i at neuron i = 1, ..., n, and one for x + ReLU(x), with weight 1. The other features have weights of size
-    `eps`. Where one of them is on, its target is a difference of neurons divided by `eps`; the page
-    "Computation in superposition" has these differences. The loss divided by p, summed over the first n
-    features, is 1/3 for \|x\| and 1/6 for x + ReLU(x), plus a multiple of eps^2, as p -> 0 (`derive_fan`).
-    All biases are 0. When features are on together the readout, of size 1/eps, errs. Errors are those of
-    `rare_losses`.
+    The n neurons have no biases. While only feature j is on, output j equals its target for the first n - 2
+    features ("abs") or n - 1 features ("mixed"): this output is a difference of neurons divided by `eps`.
+    *Carriers*, the next two features for "abs" and one for "mixed", have positive weights at all neurons;
+    their outputs err for x_j < 0. The other features are dropped.
+
+    As p -> 0 the loss of the first n features, summed and divided by p, is 1/3 for "abs" and 1/6 for "mixed",
+    plus a multiple of eps^2 (`derive_fan`). If several features are on, outputs err by up to a multiple of
+    1/eps. A ValueError is raised as in `rare_losses`. The page "Computation in superposition" has the
+    construction.
 
     Parameters
     ----------

@@ -180,24 +180,21 @@ def pattern_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> floa
 
 
 @inner
-def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t: float) -> None:
-    """Turn a face's weights in `work` into those of the faces that bound it, without the factors t and 1 - t.
+def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, t_target: float) -> None:
+    """Replace a face's weights in column `face` of `work` by those of its bounding faces, but for a factor.
 
-    The formulas of `pattern_gradient` make a mean over a face a weighted sum of means over the faces that
-    bound it, of one dimension less. The face has `free` dimensions and the number `face`, whose digits in
-    base 3, the lowest first, say which u_j are 0, 1 or free (2) on it. t is a point of it with z = 0, and
-    `own_t` the coordinate of t for the target, 0 without one. `work` has a column for each face, with the
-    weights of means over it: row 0 of E e u_j, row 1 of E 1 u_j, then of E e and of E 1, k + 1 rows each, one
-    for each j and one for E e itself. Here e is the error, 1 stands for z > 0.
+    The factor of the bounding face with u_i = 1 is 1 - t_i, of that with u_i = 0 is t_i. The identities and
+    the rows of `work` are those in `pattern_gradient`. `free` is the dimension of the face, t a point of it
+    with z = 0, and `t_target` the coordinate of t for the target, 0 without one.
     """
     k = t.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
     for j in range(k):
         alone[j, face] += both[face] * t[j] / (free + 2)
-    side[face] += both[face] * own_t / (free + 2)
+    side[face] += both[face] * t_target / (free + 2)
     both[face] /= free + 2
     for j in range(k + 1):
-        volume[j, face] += alone[j, face] * own_t / (free + 1)
+        volume[j, face] += alone[j, face] * t_target / (free + 1)
         if j < k:
             volume[j, face] += side[face] * t[j] / (free + 1)
         alone[j, face] /= free + 1
@@ -209,11 +206,11 @@ def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t:
 def _leaf_gradient(
     work: FloatArray, face: int, g: FloatArray, target: int, digit: IntArray, middle: float, slope: FloatArray
 ) -> float:
-    """Add what a face with z >= 0 contributes to E e u_j to `slope`; return its contribution to E e.
+    """Add the contribution of a face with z >= 0 to E e u_j to `slope`; return its contribution to E e.
 
     e is u_target - z, or -z for `target` < 0, with z = b + g.u; `middle` is the mean of z on the face, whose
-    u_j are 0, 1 or free (2) by `digit`. Column `face` of `work` has the weights of means over it: row 0 of
-    E e u_j, row 1 of E 1 u_j, then of E e and of E 1, k + 1 rows each, one for each j and one for E e itself.
+    u_j are 0, 1 or free (2) by `digit`. Column `face` of `work` has the weights of means over the face, with
+    the rows of `pattern_gradient`.
     """
     k = g.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
@@ -232,20 +229,19 @@ def _leaf_gradient(
 
 @kernel
 def pattern_gradient(g: FloatArray, b: float, target: int, work: FloatArray, slope: FloatArray) -> float:
-    """Return E e and write E e u_j to `slope`: e is the error u_target - z where z = b + g.u > 0, else 0.
+    """Return E e and write E e u_j to `slope` (k,), for e = (u_target - z) 1(z > 0) with z = b + g.u.
 
-    For `target` < 0, e is -z. Times -2 these are the derivatives of the pattern's loss with respect to b and
-    g_j. With a point t of the cube at which z = 0, and t_target = 0 for `target` < 0,
-
-        (k + 2) E e u_j = t_j E e + t_target E 1 u_j + means over faces,     (k + 1) E e = t_target E 1 + ...,
-        (k + 1) E 1 u_j = t_j E 1 + ...,                                        k E 1 = ...,
-
-    where 1 stands for z > 0, and for 1/2 if z is 0 all over the cube.
-
-    `work`, (2 k + 4, 3^k) or larger, has a column for each face, with weights of means over it: row 0 of E e
-    u_j and row 1 of E 1 u_j, each the same for all j; rows 2 to k + 1 of E e, for each j, and row k + 2 of E
-    e in E e itself; rows k + 3 to 2 k + 3 likewise of E 1. It is zero, and left zero.
+    u is uniform on [0, 1]^k; for `target` < 0, e = -z 1(z > 0). If z = 0 on the whole cube, 1(z > 0) counts
+    as 1/2. The derivatives of `pattern_loss` are -2 E e by b and -2 E e u_j by g_j. `work`, (2 k + 4, 3^k) or
+    larger, must be zero, and is left zero.
     """
+    # With s = 1(z > 0), a point t of the cube at which z = 0, t_target = 0 for `target` < 0, and the sum
+    # F[f] = sum_i (1 - t_i) E[f | u_i = 1] + t_i E[f | u_i = 0] over the faces of the cube:
+    #     (k + 2) E e u_j = t_j E e + t_target E s u_j + F[e u_j],     (k + 1) E e = t_target E s + F[e],
+    #     (k + 1) E s u_j = t_j E s + F[s u_j],                              k E s = F[s].
+    # Column `face` of `work` has the weights of means over that face in the results E e u_j and E e: row 0 of
+    # E e u_j and row 1 of E s u_j in E e u_j, each the same for all j; rows 2 to k + 1 of E e in E e u_j for
+    # each j, and row k + 2 of E e in E e; rows k + 3 to 2 k + 3 of E s, in the same order.
     k = g.size
     digit, t, rest = np.empty(k, np.int64), np.empty(k), np.empty(k)
     slope[:] = 0.0

@@ -26,8 +26,8 @@ def _stationary(loss: Any, x: Any) -> list[Any]:
 def derive_projection() -> Derivation:
     """Derive (x + z)² - x²: the error that ReLU saves over a linear output at the pre-activation -z < 0.
 
-    It is never negative for x >= 0, whence ReLU never makes things worse, and negative for x < -z/2. For a
-    pre-activation >= 0 both are equal.
+    The difference is not negative for x >= 0, so ReLU never increases the error of a feature, and is negative
+    for x < -z/2. For a pre-activation >= 0 both errors are equal.
 
     >>> derive_projection().expression
     z*(2*x + z)
@@ -39,11 +39,11 @@ def derive_projection() -> Derivation:
 
 @cached_derivation
 def derive_bias_trade_off() -> Derivation:
-    """Derive the loss with one feature on at a bias -t: of its own output, and of one at an overlap c.
+    """Derive the losses, with one feature on, of its output and of another output at overlap c, at a bias -t.
 
-    A column of five, for 0 < t < 1. First the loss of the own output at norm² = m > t; then that of the other
-    output at c > t (at c <= t it is 0). Then the derivatives of both with respect to t at t = 0, the first at
-    m = 1. Last the ratio of 3 times the other output's loss to (c - t)², its loss where the feature has the
+    A column of five, for 0 < t < 1. First the loss of the feature's output at norm² = m > t; then the loss of
+    the other output at c > t (at c <= t it is 0). Then the derivatives of both by t at t = 0, the first at m
+    = 1. Last the ratio of 3 times the other output's loss to (c - t)², its loss where the feature has the
     value 1; this ratio is 1 only without bias.
 
     >>> derive_bias_trade_off().expression[1]
@@ -88,13 +88,16 @@ def derive_truncated_bias() -> Derivation:
 
 @cached_derivation
 def derive_onset(sign: int) -> Derivation:
-    """Derive the change of the loss when a dropped feature gets a small encoding.
+    """Derive the change of the loss when a dropped feature gets a small encoding: (cost, cubic, gain, drag).
 
-    Start from w = (1, 0), b = (0, p/2): feature 1 is exact and feature 2 is dropped. Set w2 = `sign` eps (-1
-    or 1, the sign of w1 w2), w1 = 1 + alpha eps and b1 = delta eps, and let y = `sign` x2 + delta. The first
-    output then errs by eps (2 alpha x1 + y) while x1 is on, and returns eps ReLU(y) while it is off; the
-    second one loses less. A column of cost, cubic, gain and drag: twice the change of the loss per feature
-    is, up to eps^4, eps^2 (cost - importance gain) + eps^3 (cubic + importance drag).
+    Start from w = (1, 0), b = (0, p/2): feature 1 is exact and feature 2 is dropped. Then set w2 = `sign`
+    eps, w1 = 1 + alpha eps and b1 = delta eps; `sign` is -1 or 1, the sign of w1 w2. Twice the change of the
+    loss per feature is
+
+        eps^2 (cost - importance gain) + eps^3 (cubic + importance drag) + O(eps^4),
+
+    with the importance of feature 2. The four coefficients, a column, are functions of p, alpha and delta:
+    cost and cubic of output 1, gain and drag of output 2.
 
     >>> derive_onset(-1).expression[2]
     -p**2/4 + p/3

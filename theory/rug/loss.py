@@ -30,14 +30,14 @@ def _checked_ratio(ratio: ArrayLike) -> Any:
 
 @validation.finite
 def sigma(p: ArrayLike, ratio: ArrayLike) -> Any:
-    r"""Least standard deviation of the interference, in units of the diagonal (Eqs. 6 and 21).
+    r"""Least standard deviation of the interference nu_i = sum_{j != i} M_ij x_j / M_ii (Eqs. 6 and 21).
 
     .. math:: \sigma^2 = \operatorname{Var}(x) \, (1/\mathrm{ratio} - 1), \qquad
               \operatorname{Var}(x) = p/3 - p^2/4
 
-    Equations are those of Cowsik et al. (2024). The mean over rows of Var(nu_i) is at least this for every
-    matrix with unit diagonal and rank at most n_hidden; symmetric matrices whose nonzero eigenvalues are all
-    equal attain it.
+    Equations are those of Cowsik et al. (2024). For every matrix M with unit diagonal and rank at most
+    n_hidden, the mean of Var(nu_i) over i is at least sigma^2. Symmetric matrices whose nonzero eigenvalues
+    are all equal attain this bound.
 
     Parameters
     ----------

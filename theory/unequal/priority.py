@@ -36,14 +36,14 @@ _NONE = -1
 
 
 def priority_loss(law: Features, n_hidden: int) -> float:
-    """Loss per feature of a code of exact features and planes, where larger features silence smaller ones.
+    """Loss per feature of the best priority code found, an upper bound on the least loss.
 
-    A plane is two dimensions that features share; larger features have longer encodings, by orders of
-    magnitude. Features are sorted by p (importance scale²)^(1/2). The first ones are stored exactly, the
-    others are dealt to the planes in turn, forwards and backwards; how many are exact is found by a search.
-    Groups are dealt as a whole or feature by feature, whichever is better; if there are groups, neighbours in
-    planes of up to 64 features are swapped while the loss falls. `loss_bound` is a lower bound for all
-    models.
+    In a *plane*, two hidden dimensions that several features share, encodings have ever smaller lengths, with
+    ratios that tend to infinity: while a feature is on, most outputs of features with smaller lengths are 0.
+    Other features are exact, with a hidden dimension of their own. Features are sorted by p (importance
+    scale²)^(1/2): the first ones are exact, the others are distributed over the planes, and how many are
+    exact is found by a search. If there are groups, neighbours within planes of up to 64 features are swapped
+    while the loss falls. `loss_bound` is a lower bound for all models.
 
     Parameters
     ----------

@@ -194,7 +194,7 @@ def _answer_of_networks(
 def certainty_of(audited: ModelAudit) -> tuple[Certainty, str]:
     """Return (certainty, note) on whether the best known loss of a model's size is the least.
 
-    `audited` has the model's numbers, and those of the search.
+    `audited` is the audit of the model: `verdict`, and the counts of its search (`searched`, `hits`), decide.
     """
     if audited.verdict == "proved best":
         return Certainty.PROVED, "the best known loss is that of the lower bound"

@@ -32,9 +32,9 @@ _NAMED_TICKS = 40
 
 
 def axes(ax: Any = None, wide: bool = False) -> Axes:
-    """Return `ax`, or new axes in the project's style, for two panels if `wide`, if it is None.
+    """Return `ax`, or if `ax` is None new axes in the project's style, 6.4 inches wide if `wide`, else 4.6.
 
-    Other objects than Matplotlib axes raise a ValueError.
+    Objects other than Matplotlib axes raise a ValueError.
     """
     if ax is not None:
         if not isinstance(ax, Axes):

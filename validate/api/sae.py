@@ -65,8 +65,8 @@ def sae(
     prefixes : sequence of int, optional
         For each number k, the squared error with the first k latents alone is added (Matryoshka).
     tol : float, optional
-        Error to aim at for the squared error of many features: what the mean product of each pair of latents
-        may be off by, in units of their sizes; with few features the squared error is exact.
+        Error of E h_i h_j to aim at for each pair of latents, over the product of the root mean squares of
+        their pre-activations. The squared error is a sum of such means; with few features it is exact.
     l1, l0 : float, optional
         Strengths of the penalties that it was trained with, those of `solvers.sae.AutoencoderObjective`. With
         one of them ``verdict`` and ``advice`` say whether the autoencoder is at the optimum of squared error
@@ -210,8 +210,7 @@ def _exact_or_sampled(
 
     Samples are taken also where exact sums need more than a minute. `dictionary` has the features' directions
     as columns; `target` is a matrix T, if outputs should be T x instead; for each k of `prefixes` the error
-    with the first k latents alone is added. `tol` is what the mean product of each pair of latents may be off
-    by, in units of their sizes.
+    with the first k latents alone is added. `tol` is that of `sae`.
     """
     number("tol", tol, 0.0, 1.0, brackets="()")
     try:

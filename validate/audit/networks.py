@@ -92,7 +92,7 @@ class NetworkAudit:
         """Whether the loss is below that of the naive solution; None if the loss's error leaves it open.
 
         The naive solution computes the targets of some features exactly and answers the others by their
-        means. It is None also if the features are not independent, as no such solution is then known.
+        means. The value is None also if the features are not independent, as no such solution is then known.
         """
         if np.isnan(self.naive) or abs(self.loss - self.naive) <= self.loss_error:
             return None
@@ -150,9 +150,10 @@ class NetworkAudit:
 
     @property
     def _beside_naive(self) -> str:
-        """Sentence that compares the loss with that of the naive solution, in per cent of the latter.
+        """Sentence that compares the loss with that of the naive solution, in per cent of the naive loss.
 
-        This computes the targets of as many features as neurons permit, and answers others by their means.
+        The naive solution computes the targets of as many features as neurons permit, and answers others by
+        their means.
         """
         loss = f"Loss {self.loss:.6g}"
         if self.method == SAMPLES:
@@ -324,8 +325,8 @@ def _target_matrix(x: FloatArray, A: FloatArray | None, name: str, B: FloatArray
 def _closer_target(model: Model, law: Features, target: Any) -> str:
     """Return the name of another target that a model's outputs fit far better than `target`, or "".
 
-    Others are "identity", "relu", "abs" and "x+relu". Far better is a loss less than half as large, by
-    samples, beyond chance. It is "" also if `target` is given by arrays.
+    Other targets are "identity", "relu", "abs" and "x+relu". A target fits far better if its loss on samples
+    is less than half as large, beyond chance. "" is also returned if `target` is given by arrays.
     """
     if not isinstance(target, str) or model.n_outputs != model.n_features:
         return ""
@@ -343,9 +344,9 @@ def _closer_target(model: Model, law: Features, target: Any) -> str:
 def _loss_with_few_on(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss | None:
     """Return the exact part of a model's loss from inputs with at most one active feature, or None.
 
-    It is weighted by the probability of such inputs; `goal` has the targets A f(x) + B x as (A, name of f) or
-    (A, name of f, B). None if features are dependent, outputs are not linear, or time until `deadline` or the
-    law do not permit it.
+    The loss is multiplied by the probability of such inputs; `goal` has the targets A f(x) + B x as (A, name
+    of f) or (A, name of f, B). None if features are dependent, outputs are not linear, or time until
+    `deadline` or the law do not permit it.
     """
     chances = law.sparsity_pmf()
     if not (law.independent and model.output == "identity" and law.n_features > 1 and chances[1] > 0.0):
@@ -431,11 +432,12 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
 
 
 def sampled_loss(model: Model, law: Features, target: Any = None, *, seconds: float = 0.0) -> Loss:
-    """Return a model's loss by samples, with four standard errors as its error.
+    """Return a model's loss as a mean over samples; its error is four standard errors.
 
-    They are twenty thousand, fewer above 400 features or outputs; and as many more as `seconds` allow, until
-    the error is small. Each call takes the same samples. `target` is what the outputs are to be: a name
-    such as "relu", or A, (A, name of f) or (A, name of f, B) for A f(x) + B x; None is the features.
+    At least 20,000 samples are drawn, fewer above 400 features or outputs. Further ones, up to 4 million, are
+    drawn until `seconds` are over or the error is below 0.1 % of the loss. Each call draws the same samples.
+    `target` is what the outputs should be: a name such as "relu", or A, (A, name of f) or (A, name of f, B)
+    for A f(x) + B x; None is the features.
     """
     goal: tuple[Any, ...] = None, "identity"
     if target is not None:

@@ -139,10 +139,10 @@ class TrainingLog:
             train_loss = train_loss.detach().cpu().double()
         reported_loss = np.nan if train_loss is None else validation.number("train_loss", train_loss, 0.0)
         is_first, start = not self.records, work_seconds()
-        record = self._record(self._weights(model, checked=force or is_first), reported_loss, force)
+        record = self._record(self._weights(model, must_call=force or is_first), reported_loss, force)
         if is_first:  # which has loaded code: what later ones take is seen when it is done again
             start = work_seconds()
-            record = self._record(self._weights(model, checked=False), reported_loss, force)
+            record = self._record(self._weights(model, must_call=False), reported_loss, force)
         if self.records and self.records[-1].step == record.step:
             self.records.pop()
         self.records.append(record)
@@ -188,13 +188,13 @@ class TrainingLog:
         """
         return self.records[-1].advice if self.records else ""
 
-    def _weights(self, model: Any, checked: bool) -> Weights:
-        """Return the weights of a model, by calling it on inputs or from its state dict alone.
+    def _weights(self, model: Any, must_call: bool) -> Weights:
+        """Return the weights of `model`, from its state dict alone where this is known to agree with a call.
 
-        The model is called with `checked`, and each time until its state dict has given the same weights as a
-        call; after that the state dict alone is read.
+        Otherwise, or if `must_call`, the model is called on inputs. The state dict is read alone once it has
+        given the same weights as a call.
         """
-        if self._reads_state and not checked:
+        if self._reads_state and not must_call:
             return self._loaded(model.state_dict())
         weights = self._loaded(model)
         self._reads_state = False
@@ -271,9 +271,9 @@ def _measure(
 ) -> TrainingRecord:
     """Return a record with an audit's numbers: exact, or by samples if the deadline leaves no time.
 
-    They are the loss, the gaps to the best known and to the lower bound, the features represented, the dead
-    outputs and the gradient's norm. `weights` are the model's at a `step` of training, `train_loss` the
-    loop's loss there; `known` has the best known model of its size.
+    The numbers are the loss, the gaps to the best known and to the lower bound, the features represented, the
+    dead outputs and the gradient's norm. `weights` are those of the model at a `step` of training,
+    `train_loss` the loop's loss at that step; `known` has the best known model of its size.
     """
     [(_, model)], [exact] = with_losses([(0, weights)], law, deadline)
     n, m = model.W_out.shape

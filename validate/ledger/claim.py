@@ -138,7 +138,7 @@ class CheckedClaim:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict that follows from the evidence; `NOT_JUDGED` if the check could not be run."""
+        """Verdict on the printed statement, of its evidence; `NOT_JUDGED` if the check could not be run."""
         return Verdict.NOT_JUDGED if self.trouble else verdict(self.evidence)
 
     @property

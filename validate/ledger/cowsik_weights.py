@@ -104,8 +104,8 @@ def _identity(W: Any, P: Any, d: int) -> Any:
 def _identities(d: int) -> list[Finding]:
     """Return findings that ||W - (n/d)P||^2 = ||W||^2 - n^2/d for matrices W of unit diagonal and rank d.
 
-    P is the projector on the rows of W. It is tested symbolically for every W of rank 1, n = 3, and for one
-    rational W of rank d, n = 5.
+    P is the projector on the rows of W. The identity is tested symbolically for every W of rank 1, n = 3, and
+    for one rational W of rank d, n = 5.
     """
     A = sp.Matrix(5, d, lambda i, k: sp.Integer(1 + (3 * i + 5 * k * k + 2 * i * i * k) % 7))
     B = sp.Matrix(d, 5, lambda k, j: sp.Integer(1 + (4 * j + 3 * k + j * j * (k + 1)) % 5))
@@ -422,11 +422,12 @@ def _matching_losses() -> tuple[float, float, float]:
 
 
 def _plane_losses() -> tuple[float, ...]:
-    """Return four losses per feature, at p = `P`, 0.1, of a priority code of eight features on two neurons.
+    """Return four losses per feature of priority codes of eight features in two dimensions, at p = `P`, 0.1.
 
-    Of the features on in a plane the code decodes only the one with the longest encoding. Three losses are
-    limits of infinite ratios of lengths: for pairs that are on together, pairs that exclude each other, and
-    independent features. The last is the exact loss at large finite ratios, for pairs that are on together.
+    Encodings have very different lengths: while a feature is on, most outputs of features with shorter
+    encodings are 0. Three losses are limits of infinite ratios of lengths (`priority_loss`): for synchronous
+    pairs, exclusive pairs, and independent features. The last is the exact loss of `priority_weights` for
+    synchronous pairs, with a longest encoding of 1e10 times the shortest.
     """
     graphs = [[kind([j, j + 1], P) for j in range(0, 8, 2)] for kind in (synchronous, exclusive)]
     laws = [Features(8, P, groups=groups) for groups in (*graphs, ())]

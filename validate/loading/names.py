@@ -47,8 +47,8 @@ def may_be_bias(name: str, hidden: bool = False) -> bool:
 def _role(name: str) -> int:
     """Return 0 for the name of an encoder, 1 for that of a decoder, -1 for other names."""
     words = {*_words(name)}
-    tells = [bool(words & _ENCODER), bool(words & _DECODER)]
-    return tells.index(True) if sum(tells) == 1 else -1
+    has_role = [bool(words & _ENCODER), bool(words & _DECODER)]
+    return has_role.index(True) if sum(has_role) == 1 else -1
 
 
 def encoder_first(left: str, right: str) -> tuple[str, str] | None:

@@ -141,7 +141,7 @@ class Run:
 
     @property
     def experiment(self) -> str:
-        """Name of the run's function as phenomenon.name, without ``run_``; stored files record it."""
+        """Function of the run with its phenomenon, such as "collisions.fig3"; stored files record it."""
         phenomenon = self.name.partition(".")[0]
         return f"{phenomenon}.{self.function.__name__.removeprefix('run_')}"
 
@@ -182,11 +182,14 @@ class Run:
         """
         settings = self.settings(profile, seed, overrides)
         if isinstance(self.split_by, str) or not overrides:
-            return [{**settings, **piece} for piece in self.pieces(settings)] or [settings]
+            return [{**settings, **piece} for piece in self.piece_overrides(settings)] or [settings]
         return [settings]
 
-    def pieces(self, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return for each piece the settings that differ from the whole run's; [] if the run is not split."""
+    def piece_overrides(self, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the settings in which each piece differs from the whole run; [] if the run is not split.
+
+        A piece is a part that is computed by itself (`split_by`); `settings` are those of the whole run.
+        """
         if isinstance(self.split_by, str):
             return [{self.split_by: [value]} for value in settings[self.split_by]]
         return list(map(dict, self.split_by))

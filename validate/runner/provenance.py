@@ -80,7 +80,7 @@ def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     full = {name: parameter.default for name, parameter in parameters.items()} | dict(settings)
     full = {k: v for k, v in full.items() if k not in MACHINE_SETTINGS and v is not inspect.Parameter.empty}
     if run.split_by:
-        full |= {"parts": run.pieces(settings), "along": [run.concat_dim]}
+        full |= {"parts": run.piece_overrides(settings), "along": [run.concat_dim]}
     return dict(sorted(json.loads(json.dumps(full, default=as_list)).items()))
 
 

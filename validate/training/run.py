@@ -321,7 +321,7 @@ def _as_probability(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLi
 
 @contextmanager
 def one_thread_each(torch: Any, threads: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """Give a parallel `map` with `threads` workers; inside the context each torch operation uses one thread.
+    """Yield a parallel `map` with `threads` workers; inside the context each torch operation uses one thread.
 
     Many models at a time with one thread each are faster than the reverse for models of this size, and make
     results independent of the number of threads. The number of threads is restored at the end.
@@ -337,7 +337,7 @@ def one_thread_each(torch: Any, threads: int) -> Iterator[Callable[..., Iterator
 
 @contextmanager
 def _defer_interrupt() -> Iterator[Callable[[], bool]]:
-    """Give a function that returns whether Ctrl-C was pressed; only a second Ctrl-C raises."""
+    """Yield a function that returns whether Ctrl-C was pressed; only a second Ctrl-C raises."""
     pressed = False
 
     def press(*_: Any) -> None:
@@ -358,7 +358,7 @@ def _defer_interrupt() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _progress_bar(visible: bool, models: Sequence[ModelState]) -> Iterator[Callable[[], None]]:
-    """Give a function that updates a progress bar of models in training, if it is visible."""
+    """Yield a function that updates a progress bar of `models` in training, if it is `visible`."""
     if not visible:
         yield lambda: None
         return

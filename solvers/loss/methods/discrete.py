@@ -436,7 +436,7 @@ Half = tuple[list[Sums | None], list[Step]]
 
 
 class Pair(NamedTuple):
-    """A state of the target's block with a law of sums of either half, and the tails of each."""
+    """A state of the target's block, with the distributions of the sums of both halves and their tails."""
 
     state: State
     counts: tuple[int, int]
@@ -446,10 +446,10 @@ class Pair(NamedTuple):
 
 
 def _pairs(task: HalvedOutput, halves: list[Half]) -> list[Pair]:
-    """Return a `Pair` for each state of the target's block: the state, and a law of sums of either half.
+    """Return a `Pair` for each state of the target's block, with the distributions of both halves' sums.
 
     `task` is the output. If the number of features that are on is fixed, there is a pair for each way to
-    split it between the halves; entry c of the laws of either half then has the sums with c on.
+    split it between the halves; entry c of a half's list then has the sums with c features on.
     """
     tails = [[None if sums is None else _tail_moments(sums) for sums in laws] for laws, _ in halves]
     pairs = []
@@ -472,11 +472,11 @@ def _pairs(task: HalvedOutput, halves: list[Half]) -> list[Pair]:
 def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, displacement: float) -> float:
     """Return a bound of the loss's error by the rounding of probabilities and of pre-activations.
 
-    `part` is the loss of the output `task` as computed, `displacement` by how much equal sums were moved when
-    they were merged. A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute
-    values: by scaling of weights, by products and by sums. It is not off where nothing is on. A change d
-    changes E e^2 by at most 2 sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units, and so
-    is what it is divided by.
+    `part` is the loss of the output `task` as computed, `displacement` the largest change of a sum by
+    merging. A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values, by
+    scaling of weights, products and sums, and exact where nothing is on. A change d of the output changes E
+    e^2 by at most 2 sqrt(E e^2 E d^2) + E d^2. A probability is a product, off by 2 (n + 1) units, and so is
+    its divisor.
     """
     row, b, loss = task.row, task.b, part.loss + part.rounding
     p, weights = law.p, np.abs(row)
@@ -500,9 +500,9 @@ def _pull_back(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return levels and slopes of derivatives by the sums before a step, and levels (states, sums) after it.
 
-    `level` and `slope` are those at the merged sums after the step, `indices` (states, sums) which of these
-    each sum became with each state of the added block, -1 if it was dropped, `distance` (states, sums) by how
-    far it was moved, and `chances` (states,) the probabilities of the states.
+    A step adds a block, with `chances` (states,) of its states. `level` and `slope` are those at the merged
+    sums after the step. For each state and each sum before the step, `indices` (states, sums) has the index
+    of the merged sum, -1 if it was dropped, and `distance` (states, sums) the distance to the merged sum.
     """
     states, count = indices.shape
     levels = np.zeros((states, count))
@@ -522,8 +522,8 @@ def _pull_back_half(
 ) -> FloatArray:
     """Return the derivatives (n,) of a loss by the weights of the features in one half of the output `task`.
 
-    `laws` are those of the half's sum by the number of features on, `steps` lead to them, `slopes` has the
-    derivatives of the loss by this sum, by number on.
+    `laws` are the distributions of the half's sum by the number of features on, `steps` those in which they
+    were built, one block a step; `slopes` has the derivatives of the loss by the sum, by number on.
     """
     by_row = np.zeros(task.row.size)
     for block, parents, pieces, merged in reversed(steps):
@@ -552,11 +552,10 @@ def _pull_back_half(
 def _output_derivatives(
     task: HalvedOutput, pairs: list[Pair], steps: list[list[Step]]
 ) -> tuple[FloatArray, float, float]:
-    """Return (derivatives (n,) of the loss of the output `task` by its row, by b, estimate of their errors).
+    """Return derivatives of an output's loss by weights (n,) and by bias, and an estimate of their errors.
 
-    Each of `pairs` is a state of the target and the features that depend on it, with the laws of the sums of
-    weights times values over two halves of the other features and those sums' tails. `steps` lead to the sums
-    of either half.
+    `task` is the output, `pairs` are those of `_pairs`, and `steps` holds for each of the two halves of the
+    other features the steps in which the distribution of its sum was built.
     """
     row, b, target_block, _, halves, reach, _ = task
     by_row, by_b, size, tie, longest, variance = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1, 0.0

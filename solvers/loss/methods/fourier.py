@@ -95,7 +95,7 @@ def choose_lattice(
 ) -> tuple[float, float, int, float]:
     """Return (c, h, count, bound): `count` frequencies s = c + i h k, and a bound of the loss's terms above.
 
-    It is of the loss of patterns with two or more other features on. `law` is that of a feature's value. m
+    The terms are those of patterns with two or more other features on. `law` is that of a feature's value. m
     are the weights of the other features, whose law is `others`. The output's own feature has the weight a
     and is on with probability `p_target_active`; b is the bias. The bound is at most `tolerance` unless
     `most` frequencies are too few.
@@ -239,13 +239,12 @@ def integrate_output(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return an output's loss and its derivatives, by a sum over frequencies, with their errors.
 
-    The first array is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms], the
-    second the derivatives by m. The third is [bound of rounding, bound of what is cut off, four times the
-    change of the loss by the upper half of the frequencies, error of the derivatives]. The last is rounding
-    plus four times the largest change of a derivative by the last parts of the upper half. m are the weights
-    of the other features, whose law is `others`. The output's own feature has the weight a and is on with
-    probability `p_target_active`; b is the bias. `tolerance` is the error of the loss to aim at, `work` the
-    largest number of factors: frequencies times other features.
+    The arrays are [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]; the
+    derivatives by m; and errors: [rounding, truncation, four times the change of the loss by the upper half
+    of the frequencies, error of derivatives]. m are the weights of the other features, with the distribution
+    `others`. The output's own feature has the weight a and is on with probability `p_target_active`; b is the
+    bias. `tolerance` is the error of the loss to aim at, `work` the largest number of frequencies times other
+    features.
     """
     require_bounded_law(law)
     totals, by_m = _sum_at_most_one_on(law, m, a, b, p_target_active, others)
@@ -274,6 +273,7 @@ def integrate_output(
         sums[turn], of_m[turn] = far[:3], by_m_far
         first, end = half + (count - half) * turn // CHANGES, half + (count - half) * (turn + 1) // CHANGES
         _add_frequencies(law, m, a, b, p_target_active, others, (c, h), first, end, far, by_m_far)
+    # Derivatives err by rounding and four times their largest change by the last parts of the upper half.
     for turn in range(CHANGES):
         slope = max(slope, abs(far[1] - sums[turn, 1]), abs(far[2] - sums[turn, 2]))
         for j in range(m.size):

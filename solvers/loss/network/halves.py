@@ -44,9 +44,9 @@ class Half(NamedTuple):
 
 
 def _outcomes(context: "NeuronContext", block: IndependentGroup) -> tuple[FloatArray, FloatArray]:
-    """Return all joint values of a block's features, (outcomes, members), 0 where off, and probabilities.
+    """Return all joint values of a block's features, (outcomes, members), 0 where off; probabilities.
 
-    The law of a value is that of `context`.
+    The values of a feature when on are the atoms of `context`.
     """
     atoms, shares = context.atoms[:, 0], context.atoms[:, 1]
     values, chances = [], []
@@ -63,9 +63,9 @@ def _outcomes(context: "NeuronContext", block: IndependentGroup) -> tuple[FloatA
 
 
 def list_halves(context: "NeuronContext", inputs: IntArray, most: float) -> tuple[Half, Half] | None:
-    """Return all joint values of either half of the features `inputs`; None if more than `most` in all.
+    """Return two halves of the features `inputs`, each with all its joint values and their probabilities.
 
-    `context` has their law.
+    None if all `inputs` have more than `most` joint values. `context` has the distribution of the features.
     """
     blocks = context.blocks(inputs)
     kinds = [
@@ -86,9 +86,9 @@ def list_halves(context: "NeuronContext", inputs: IntArray, most: float) -> tupl
 
 
 def _list_half(context: "NeuronContext", blocks: list[IndependentGroup]) -> Half:
-    """Return all joint values of the features in blocks, and their probabilities, at the law of `context`.
+    """Return all joint values of the features in `blocks`, and their probabilities, as a `Half`.
 
-    Sums over a neuron's inputs are taken over pairs of entries, one of each of two such halves.
+    The values of a feature when on are the atoms of `context`.
     """
     values, chances = np.zeros((1, 0)), np.ones(1)
     for block in blocks:
@@ -103,16 +103,17 @@ def _list_half(context: "NeuronContext", blocks: list[IndependentGroup]) -> Half
 
 
 def rounding_of_neuron(context: "NeuronContext", w: FloatArray, b: float, t: float) -> float:
-    """Return a bound of the rounding error of w x + b - t where the values of x are atoms of `context`."""
+    """Return a bound of the rounding error of w.x + b - t, where each x_j is 0 or an atom of `context`.
+
+    w (n,), b and t are a neuron's weights, bias and threshold. Atoms are the values that a feature has when
+    on.
+    """
     reach = float(np.abs(context.atoms[:, 0]).max(initial=0.0))
     return float(rounding_of_sum(abs(b) + abs(t) + reach * np.abs(w).sum(), int(np.count_nonzero(w))))
 
 
 def _rounding_of_neurons(*units: "HiddenNeuron") -> FloatArray:
-    """Return a bound of the rounding error of w x + b - t of each neuron, (len(units),), if values are atoms.
-
-    w x + b is a neuron's pre-activation, t its threshold.
-    """
+    """Return `rounding_of_neuron` of each of `units`, (len(units),)."""
     return np.array([rounding_of_neuron(unit.context, unit.w, unit.b, unit.t) for unit in units])
 
 
@@ -177,12 +178,13 @@ def _add_products(
     first: FloatArray, p_first: FloatArray, second: FloatArray, p_second: FloatArray, t: FloatArray,
     slack: FloatArray, slopes: bool, by_first: FloatArray, by_second: FloatArray,
 ) -> float:  # fmt: skip
-    """Return E h_1 h_2 over pairs of sums (2, count) of two halves; with `slopes` add derivatives.
+    """Return E h_1 h_2 of two neurons, z_i = first[i, a] + second[i, b], with independent a and b.
 
-    `first` and `second` are the sums z of both neurons over either half, with the biases in `first`,
-    `p_first` and `p_second` their probabilities; t are the thresholds, and sums within `slack` of these are
-    at them. To `by_first` (2, count) are added the sums over the other half of 1(z_1 > t_1) h_2 and of h_1
-    1(z_2 > t_2), half at the kink of a ReLU; to `by_second` those over the first half.
+    `first` (2, count) are the sums w x of both neurons, with their biases, over one half of the features,
+    `second` those over the other half; `p_first` and `p_second` are their probabilities. t (2,) are the
+    thresholds; sums within `slack` of t count as equal. With `slopes`, E[1(z_1 > t_1) h_2 | a] and E[h_1
+    1(z_2 > t_2) | a] are added to `by_first` (2, count), and those given b to `by_second`, with 1/2 at the
+    kink of a ReLU.
     """
     total = 0.0
     low1, low2 = t[0] + slack[0], t[1] + slack[1]
@@ -219,9 +221,9 @@ def pair_product(
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return (E h_1 h_2 and derivatives by b_1 and b_2, (3,); by weights, (2, n)); None if sums are too many.
 
-    It is exact: over all pairs of sums of either half of the inputs, whose values are atoms. The neurons are
-    h_1 = `first` and h_2 = `second`, in `context`. `w` (2, n) are the weights of the features `either`,
-    inputs of either neuron. Derivatives are set if `slopes`.
+    The sum over all pairs of joint values of two halves of the inputs is exact; values are atoms. The neurons
+    are h_1 = `first` and h_2 = `second`, in `context`. `w` (2, n) are the weights of the features `either`,
+    inputs of `first` or of `second`. Derivatives are 0 unless `slopes`.
     """
     both = list_halves(context, either, min(max(context.most, 1.0), MOST_PAIRS))
     if both is None:
@@ -243,9 +245,10 @@ def pair_product(
 def merged_product(
     context: "NeuronContext", first: "HiddenNeuron", second: "HiddenNeuron", either: IntArray, w: FloatArray
 ) -> tuple[float, float] | None:
-    """Return (E h_1 h_2, its error) by merging equal sums; None if they lie on no lattice or are many.
+    """Return (E h_1 h_2, its error) by merging equal sums w x; None without a lattice, or for too many sums.
 
-    The neurons are `first` and `second`, in `context`, `w` (2, n) their weights of the features `either`.
+    The neurons are h_1 = `first` and h_2 = `second`, in `context`, `w` (2, n) their weights of the features
+    `either`. A lattice holds all sums of a neuron.
     """
     # A quarter of the points of both lattices, for half the features; with signs alone half of these.
     points = [first.s.size for first in (first.series, second.series) if first is not None]
@@ -255,7 +258,7 @@ def merged_product(
     scale = np.abs(w).sum(axis=1) * float(np.abs(context.atoms[:, 0]).max())
     parts = []
     for half in (blocks[::2], blocks[1::2]):
-        part = _merged_sums(context, w, half, scale)
+        part = _distribution_of_sums(context, w, half, scale)
         if part is None:
             return None
         parts.append(part)
@@ -270,13 +273,14 @@ def merged_product(
     return value, float(np.prod(sizes) * (lost_a + lost_b) ** 0.75)
 
 
-def _merged_sums(
+def _distribution_of_sums(
     context: "NeuronContext", w: FloatArray, blocks: list[IndependentGroup], scale: FloatArray
 ) -> tuple[FloatArray, FloatArray, float] | None:
-    """Return the distinct sums (2, count) of two neurons, their probabilities, and the mass left out.
+    """Return the distinct values (2, count) of w x, their probabilities, and the probability left out.
 
-    Features have the weights w (2, n); `blocks` and `context` have their law. Sums are the same if they
-    differ by less than `MERGE` times `scale` (2,). None if there are more than `MOST_SUMS`.
+    w (2, n) are the weights of two neurons, x the features of the independent `blocks`, whose values when on
+    are the atoms of `context`. Values that differ by less than `MERGE` times `scale` (2,) are merged; merged
+    ones less likely than `NEGLIGIBLE` are left out. None if more than `MOST_SUMS` remain.
     """
     z, chances, lost = np.zeros(1, np.complex128), np.ones(1), 0.0
     grid = MERGE * np.where(scale > 0.0, scale, 1.0)

@@ -159,7 +159,7 @@ class NeuronContext:
     def blocks(self, features: IntArray) -> list[IndependentGroup]:
         """Return the law of on and off of some features: independent groups and single features.
 
-        Their members are places in `features`.
+        Members are indices into `features`.
         """
         if self.dependent is None:
             p = self.law.p[features]
@@ -171,7 +171,7 @@ class NeuronContext:
     def _marginal_blocks(self, features: IntArray) -> list[IndependentGroup]:
         """Return the independent groups and single features of some `features`, computed anew.
 
-        They are of dependent features; `blocks` stores the result. Members are places in `features`.
+        `features` are dependent; `blocks` stores the result. Members are indices into `features`.
         """
         assert self.dependent is not None
         return marginal_blocks(self.dependent, features, self.law.n)
@@ -504,7 +504,7 @@ class HiddenNeuron:
     def activation_coefficients(self, s: FloatArray) -> ComplexArray:
         """Return Fourier coefficients c_s of the activation z 1(z > t) at the frequencies s, shape of s.
 
-        It is c_0 + 2 Re sum of c_s e^{i s w x}, with period 2 `reach[1]`; s are 0 and odd multiples of
+        z 1(z > t) = c_0 + 2 Re sum of c_s e^{i s w x}, with period 2 `reach[1]`; s are 0 and odd multiples of
         pi/`reach[1]`.
         """
         return self.ramp_coefficients(s) + self.t * self.step_coefficients(s)
@@ -512,8 +512,8 @@ class HiddenNeuron:
     def ramp_coefficients(self, s: FloatArray) -> ComplexArray:
         """Return Fourier coefficients c_s of (z - t) 1(z > t) at the frequencies s, shape of s.
 
-        It is c_0 + 2 Re sum of c_s e^{i s w x}, with period 2 `reach[1]`; s are 0 and odd multiples of
-        pi/`reach[1]`.
+        (z - t) 1(z > t) = c_0 + 2 Re sum of c_s e^{i s w x}, with period 2 `reach[1]`; s are 0 and odd
+        multiples of pi/`reach[1]`.
         """
         rise, half, _ = self.reach
         w = s[1:]
@@ -550,8 +550,8 @@ class HiddenNeuron:
     def delta_coefficients(self, s: FloatArray) -> ComplexArray:
         """Return Fourier coefficients c_s of t times the delta function of z - t, z = w x + b, shape of s.
 
-        It is c_0 + 2 Re sum of c_s e^{i s w x}, with period 2 `reach[1]`; s are 0 and odd multiples of
-        pi/`reach[1]`.
+        The function is c_0 + 2 Re sum of c_s e^{i s w x}, with period 2 `reach[1]`; s are 0 and odd multiples
+        of pi/`reach[1]`.
         """
         return self._coefficients(s, 0.0, np.full(s.size - 1, self.t / self.reach[1] + 0j))
 
@@ -575,7 +575,7 @@ class PairMeans:
 
     @property
     def largest_error(self) -> float:
-        """Largest error of the value, including what is cut off."""
+        """Largest error of the value, including truncation."""
         return self.error + float(np.abs(self.changes).max())
 
 
@@ -599,10 +599,10 @@ def _sum_patterns(
 ) -> tuple[FloatArray, FloatArray]:
     """Return E h_1 h_2, derivatives by b_1, b_2 and minus those by t_1, t_2, (5,); by weights, (2, n).
 
-    They are exact sums over patterns at the law of `context`. `units` are weights (2, n), biases and
-    thresholds of both neurons, `on` (r, n) the patterns, `chances` (r,) their probabilities. Unless
+    The sums over patterns are exact, for the distribution of `context`. `units` are weights (2, n), biases
+    and thresholds of both neurons, `on` (r, n) the patterns, `chances` (r,) their probabilities. Unless
     `is_nonlinear` the second neuron is a linear function of the targets. Where `linear_only_mean` (n,) is not
-    nan, it alone has the feature as an input, which has this mean.
+    nan, the feature is an input of the linear function alone and has this mean.
     """
     w, b, t = units
     sums, by_w = np.zeros((1, 5)), np.zeros(w.shape)
@@ -678,7 +678,8 @@ def _many_inputs(
     The neurons are `first` and `second`, in `context`; `units` are weights (2, n), biases and thresholds of
     both, and `either` the inputs of either. The tuple is method; value, derivatives by b_1, b_2 and minus
     those by t_1, t_2, (5,); by weights, (2, n), if `slopes`; error of the value; error of derivatives;
-    changes of the value as sums over frequencies end earlier, (CHANGES,), which estimate what is cut off.
+    changes of the value as sums over frequencies end earlier, (CHANGES,), which estimate the truncation
+    error.
     """
     w = units[0]
     rounding = 2.0**-46 * first.terms * second.terms
@@ -711,8 +712,8 @@ def _second_moment(unit: HiddenNeuron) -> PairMeans:
 def least_terms(first: HiddenNeuron, second: HiddenNeuron) -> float:
     """Return the least number of terms that the mean of the product of `first` and `second` takes.
 
-    They are those of exact integrals over all patterns if inputs are few, else of two double sums over the
-    frequencies of both neurons, `FIRST` of each, the fewest that are taken.
+    For few inputs these are all patterns, each an exact integral; for many inputs, two double sums over
+    `FIRST` frequencies of each neuron.
     """
     context, inputs = first.context, np.union1d(first.inputs, second.inputs)
     if not context.exact(inputs, targets=False):
@@ -742,9 +743,9 @@ def _pair_by_frequencies(
     The neurons are `neuron_1` and `neuron_2`, in `context`; `units` are weights (2, n), biases and thresholds
     of both, and `either` the inputs of either. The tuple is value, derivatives by b_1, b_2 and minus those by
     t_1, t_2, (5,); by weights, (2, n), if `slopes`; error of the value; error of derivatives; changes of the
-    value as sums end earlier, (CHANGES,), which estimate what is cut off. Patterns with few inputs on are
-    exact; those with two or more of one neuron or of both are sums over its frequencies or over those of
-    both.
+    value as sums end earlier, (CHANGES,), which estimate the truncation error. Means over patterns with at
+    most one input on of each kind are exact. Patterns with two or more inputs of one neuron on are a sum over
+    its frequencies, those with two or more of both a double sum.
     """
     w, _, _ = units
     n = either.size
@@ -803,8 +804,8 @@ def _value_nodes(
 ) -> tuple[FloatArray, FloatArray]:
     """Return quadrature nodes and weights over the value v of one input of weight w of `unit`.
 
-    They are split at the neuron's kink, and resolve the oscillation e^{i fast v}. The law is that of
-    `context`.
+    Panels are split at the neuron's kink, and resolve the oscillation e^{i fast v}. The distribution of v is
+    that of `context`.
     """
     v, weights = [context.atoms[:, 0]], [context.atoms[:, 1]]
     table = context.table
@@ -832,7 +833,8 @@ def _nodes_of_inputs(
 ) -> tuple[FloatArray, FloatArray]:
     """Return quadrature nodes and weights, (m, nodes), for inputs of weights w (m, 1) of `unit`, not 0.
 
-    They are split at the neuron's kink, and at 0, where targets may bend. The law is that of `context`.
+    Panels are split at the neuron's kink, and at 0, where targets may have a kink. The distribution of values
+    is that of `context`.
     """
     table, atoms = context.table, np.broadcast_to(context.atoms.T[:2, None], (2, w.size, len(context.atoms)))
     if not table.edges.size:
@@ -847,18 +849,17 @@ def _nodes_of_inputs(
     return np.hstack([atoms[0], v]), np.hstack([atoms[1], weights])
 
 
-def _low_patterns(
+def _sum_at_most_one_on(
     unit: HiddenNeuron, directions: OtherFeatures, g: FloatArray, start: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what patterns with at most one weighted input on add to the means of a neuron in `UnitMeans`.
+    """Return contributions to means of the neuron `unit` from patterns with at most one weighted input on.
 
-    G is start + sum of g_l target(x_l). The first array, (5 + n,), has E h, its derivative by the bias, the
-    derivative of E h G by the bias, minus that by the threshold (the flux), P(z > t), and E h target(x_l) of
-    each l. The second, (n,), has the derivatives of E h G by the inputs' weights. `directions` is the law of
-    the inputs of `unit`, as `with_directions` extends it for derivatives of sums over patterns. The mean over
-    a pattern is a product over its features, as a transform is, where h is averaged over the value of the
-    weighted input that is on.
+    G = start + sum of g_l target(x_l) is a function of the inputs x. The first array, (5 + n,), has E h, dE
+    h/db, dE hG/db, -dE hG/dt (the flux), P(z > t), and E h target(x_l) for each l; b is the neuron's bias and
+    t its threshold. The second, (n,), has the derivatives of E hG by the inputs' weights. `directions` is the
+    result of `with_directions` for the inputs.
     """
+    # The mean over a pattern is a product over features; h is averaged over the weighted input that is on.
     context, n = unit.context, g.size
     of_value, of_target = context.law.moment(1), context.mean
     slack = rounding_of_neuron(context, unit.w[unit.inputs], unit.b, unit.t)
@@ -1081,7 +1082,7 @@ def unit_means(
     is_group_sum = not exact and context.dependent is not None
     if is_group_sum:
         directions = context.directions(inputs, unit.w[inputs] != 0.0)
-        low, slopes = _low_patterns(unit, directions, g[inputs], start)
+        low, slopes = _sum_at_most_one_on(unit, directions, g[inputs], start)
         mean, targets, rate, by_b, flux, active = low[0], low[5:], *low[1:5]
         slope_error = context.slope_precision * (4.0 * unit.rms + float(np.abs(low).sum()))
     else:
@@ -1095,8 +1096,8 @@ def unit_means(
         def with_linear(w2: FloatArray, b2: float) -> tuple[FloatArray, FloatArray]:
             """Return means over patterns of h l, l the linear function of targets of weights w2 and bias b2.
 
-            They are E h l, derivatives by both biases and minus those by both thresholds, (5,); and the
-            derivatives by the weights of both, (2, inputs).
+            The first array, (5,), has E h l, derivatives by both biases, and minus the derivatives by both
+            thresholds; the second, (2, inputs), has the derivatives by the weights of both.
             """
             units = (
                 np.ascontiguousarray(np.stack([unit.w[inputs], w2])),
@@ -1248,7 +1249,7 @@ def _unit_means_from_moments(
 def _covariances(context: NeuronContext, others: IntArray, g: FloatArray) -> FloatArray:
     """Return the covariances of the features `others` with the sum of g_l target(x_l) over all features.
 
-    They are features that a neuron does not depend on, at the law of `context`.
+    A neuron does not depend on `others`; `context` has the distribution of the features.
     """
     law = context.law
     p, first = law.p[others], law.moment(1)

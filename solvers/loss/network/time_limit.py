@@ -30,8 +30,8 @@ class OutOfTime(Exception):
 class Stopwatch:
     """Timer of work in parts of several kinds, which raises `OutOfTime` if all would exceed a limit.
 
-    The status line says how long the rest takes if that is over a minute.
-    Compiling is not counted, and of each kind not the first part.
+    The status line shows the remaining time if this is over a minute. Compilation is not counted, nor is the
+    first part of each kind.
 
     Parameters
     ----------
@@ -46,10 +46,11 @@ class Stopwatch:
         self._spent, self._rates = 0.0, [0.0] * len(counts)
 
     def parallel_map(self, kind: int, work: Callable[[int], T], workers: int | None = None) -> list[T]:
-        """Return [work(0), work(1), …] for all parts of a kind of work; OutOfTime if all kinds take too long.
+        """Return [work(0), work(1), …] of all parts of one kind of work, computed by `workers` threads.
 
-        `kind` is its index in the `counts` of parts with which the stopwatch was made, `workers` the number
-        of threads, None for all.
+        `kind` is the index of the kind in `counts`, where counts[kind] is the number of parts. All threads
+        work if `workers` is None. Raises OutOfTime as soon as the estimated time of all parts of all kinds
+        exceeds the limit.
         """
         count = self._left[kind]
         if self._limit == inf and count < _MANY:

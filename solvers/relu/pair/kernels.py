@@ -223,10 +223,10 @@ def least_over_bias(a0: float, a1: float, m0: float, m1: float, p: float) -> tup
 
 @kernel
 def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: FloatArray) -> tuple[float, float]:
-    """Write gradient and Hessian of the loss with respect to x to `grad` and `hess`; return F1 and F2.
+    """Write gradient and Hessian of L = (F1 + r F2)/2 by x to `grad` (4,), `hess` (4, 4); return F1 and F2.
 
-    x = (w1, w2, b1, b2), and the loss is (F1 + r F2)/2, F1 and F2 the two outputs' losses, r the importance
-    of the second feature, p the probability that a feature is on.
+    F_i = E (u_i - ReLU(w_i (w1 u1 + w2 u2) + b_i))^2 is the loss of output i for features u1 and u2, at x =
+    (w1, w2, b1, b2). r is the importance of the second feature, p the probability that a feature is on.
     """
     w, v = x[0], x[1]
     out = np.empty(10)
@@ -257,11 +257,10 @@ def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: Float
 
 @kernel
 def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
-    """Minimise the loss over the first `free` entries of x = (w1, w2, b1, b2), in place; return it.
+    """Minimise L = (F1 + r F2)/2 over the first `free` entries of x = (w1, w2, b1, b2) in place; return L.
 
-    It is (F1 + r F2)/2 of both outputs' losses, r the importance of the second feature, p the probability
-    that a feature is on. Newton steps are along |H|, the Hessian with the absolute values of its eigenvalues,
-    so that they fall.
+    F1, F2, r and p are those of `derivatives`. Newton steps are along |H|, the Hessian with the absolute
+    values of its eigenvalues, so that L falls.
     """
     grad, hess = np.empty(4), np.empty((4, 4))
     first, second = derivatives(x, r, p, grad, hess)
@@ -348,7 +347,7 @@ def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) 
 def _box_bound(box: tuple[float, float, float, float], r: float, p: float, biased: bool) -> float:
     """Return a lower bound of (F1 + r F2)/2 over a box (w0, w1, v0, v1) of encodings, w0 >= 0.
 
-    They are in [w0, w1] and [v0, v1]; biases are 0 unless `biased`, else free. F1 and F2 are the outputs'
+    Encodings are in [w0, w1] and [v0, v1]; biases are free if `biased`, else 0. F1 and F2 are the outputs'
     losses, r is the importance of the second feature, p the probability that a feature is on.
     """
     w0, w1, v0, v1 = box

@@ -76,9 +76,9 @@ def energy_hessian(W: FloatArray, bias: float) -> FloatArray:
     n, m = W.shape
     over = W @ W.T + bias
     np.fill_diagonal(over, -1.0)
-    slope, bend, same = 4.0 * np.maximum(over, 0.0), 4.0 * (over > 0.0), np.eye(m)
-    H = np.einsum("ij,jk,il->ikjl", bend, W, W) + np.einsum("ij,kl->ikjl", slope, same)
-    diagonal = np.einsum("ij,jk,jl->ikl", bend, W, W) - np.einsum("ij,ij,kl->ikl", slope, W @ W.T, same)
+    slope, curvature, same = 4.0 * np.maximum(over, 0.0), 4.0 * (over > 0.0), np.eye(m)
+    H = np.einsum("ij,jk,il->ikjl", curvature, W, W) + np.einsum("ij,kl->ikjl", slope, same)
+    diagonal = np.einsum("ij,jk,jl->ikl", curvature, W, W) - np.einsum("ij,ij,kl->ikl", slope, W @ W.T, same)
     H[np.arange(n), :, np.arange(n), :] += diagonal
     tangent = same - W[:, :, None] * W[:, None, :]
     return np.asarray(np.einsum("ikp,ipjq,jql->ikjl", tangent, H, tangent).reshape(n * m, n * m))

@@ -23,7 +23,8 @@ __all__ = ["RECTIFIED_NORMAL", "rectified_normal"]
 def _transform(z: complex, ratio: float) -> Three:
     """Return E v^r e^(zv), r = 0, 1, 2, of v = max(0, ratio + N(0, 1)).
 
-    It is the atom at 0, plus the half-normal transform at z + ratio times exp(-ratio^2/2)/2.
+    The atom at 0 adds P(v = 0) = erfc(ratio/sqrt(2))/2 to r = 0. The values above 0 add exp(-ratio^2/2)/2
+    times the means E |y|^r e^((z + ratio)|y|) of a standard normal y (`half_normal`).
     """
     a, b, c = half_normal(z + ratio)
     share = 0.5 * math.exp(-0.5 * ratio * ratio)
@@ -44,7 +45,7 @@ def _nonzero_transform(z: complex, ratio: float) -> Three:
 def rectified_normal(ratio: float) -> ValueDistribution:
     r"""Values max(0, ratio + N(0, 1)): with the scale sd, and ratio = mean/sd, max(0, mean + sd N(0, 1)).
 
-    They are 0 with the probability :math:`\Phi(-\mathrm{ratio})`, also where a feature is on.
+    Values are 0 with the probability :math:`\Phi(-\mathrm{ratio})`, also where a feature is on.
 
     Parameters
     ----------

@@ -55,10 +55,10 @@ LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
 
 def _winner_name(first: str, second: str) -> str:
-    """Return in words which kinds of code a mixture of the codes `first` and `second` has; the order is free.
+    """Return the kinds of code in a mixture of the codes `first` and `second`, such as "dropped + pairs".
 
-    Kinds are such as "pairs", "rug" or "simplices", joined as in "dropped + pairs", with "dropped" first. The
-    name is "other" if the mixture has no colour on the map, that is, no entry in `WINNERS`.
+    Kinds are such as "pairs", "rug" or "simplices", with "dropped" first; the order of the arguments does not
+    matter. A mixture that is no key of `WINNERS` is "other".
     """
     kinds = {KINDS.get(name.removesuffix(" shifted"), OTHER) for name in (first, second)}
     named = sorted(kinds, key=lambda kind: (kind != "dropped", kind == "kept exactly", kind))
@@ -173,7 +173,7 @@ def plot_envelope(
 def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
     """Draw losses over p/3 against p, at the grid's ratio nearest to `ratio`: the bracket of the best loss.
 
-    They are those of the rug, of the best known codes and the lower bound; `ds` is from `run_envelope`.
+    Losses are those of the rug, of the best known codes and the lower bound; `ds` is from `run_envelope`.
     """
     line = ds.sel(ratio=validation.number("ratio", ratio, 0, 1), method="nearest")
     unit = line["p"] / 3.0

@@ -86,9 +86,10 @@ def run_course(
 
 @plot_function
 def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw polysemantic neurons over their number by chance, and the share of positive overlaps, by time.
+    """Draw polysemantic neurons over their expected number, and the share of positive overlaps, against time.
 
-    `ds` is from `run_course`.
+    The number is expected if chance alone decides. Overlaps are those of pairs of features. `ds` is from
+    `run_course`.
     """
     ax.axhline(1.0, color="0.5", linestyle="--", label="chance alone")
     ratio = (ds["count"] / ds.attrs["expected"]).transpose("time", "run")
@@ -108,7 +109,7 @@ def _show_course(ds: xr.Dataset) -> TopicContent:
     """Return text and figure of the report's part "course": up to when interference changes the count.
 
     The figure has, by time, the polysemantic neurons if interference ended then, over their number by chance,
-    and the share of positive overlaps; `ds` is of `run_course`.
+    and the share of positive overlaps; `ds` is from `run_course`.
     """
     counts = ds["count"].values
     ratio = counts / ds.attrs["expected"]

@@ -120,11 +120,12 @@ def _count_ends(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
 
 
 def _draw_against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
-    """Draw numbers of polysemantic neurons, or their `ratio` to n^2/(4m), against m, beside predictions.
+    """Draw numbers of polysemantic neurons against m, over n^2/(4m) if `ratio`, beside predictions.
 
-    Return axes and the least value above 0 of a run. Predictions are n^2/(4m) and the expected numbers if
-    each feature has a neuron and sign of its own, or draws them independently. `ds` has ``polysemantic``
-    (n_hidden, run), with or without an axis ``optimiser``, as from `run_fig3` or `run_trained`.
+    Return axes and the least positive value of a run. Predictions are n^2/(4m) and `expected_polysemantic`: a
+    feature takes a pair (neuron, sign) that no other feature has, or any pair at random. `ds` has
+    ``polysemantic`` (n_hidden, run), with or without an axis ``optimiser``, as from `run_fig3` or
+    `run_trained`.
     """
     n, m = ds.attrs["n_features"], ds["n_hidden"].values
     fine = np.unique(np.geomspace(m.min(), m.max(), 100).astype(int))

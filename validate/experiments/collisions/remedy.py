@@ -207,7 +207,7 @@ def _train_on(
 def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
     """Draw the share of split neurons that parted, at the i-th lam, against time; lines are predicted.
 
-    `ds` is of `run_remedy`.
+    `ds` is from `run_remedy`.
     """
     fine = np.linspace(0.0, 1.05 * float(ds["time"].max()), 200)
     for k, size in enumerate(ds["eps"].values):
@@ -260,7 +260,7 @@ def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
     """Return text, figure and tables of the report's part "remedy": splitting polysemantic neurons.
 
     The figure has the share of split neurons whose features part, against time; tables have all outcomes by
-    l1 strength and perturbation, and by way of splitting. `ds` is of `run_remedy` (outcomes of splits),
+    l1 strength and perturbation, and by way of splitting. `ds` is from `run_remedy` (outcomes of splits),
     `variants` of `run_variants` (the same, by way to split).
     """
     caption = (
@@ -287,10 +287,10 @@ def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
 
 
 def _outcome_table(ds: xr.Dataset) -> Table:
-    """Return the table of what became of split neurons, by l1 strength and size of the perturbation.
+    """Return the table of outcomes of splitting neurons, by l1 strength and size of the perturbation.
 
     Columns are the number of split neurons, shares of outcomes at the last time and that predicted for
-    features that part, and the median time of settling with its prediction; `ds` is of `run_remedy`.
+    features that part, and the median time of settling with its prediction; `ds` is from `run_remedy`.
     """
     rows = []
     for i, k in np.ndindex(ds.sizes["lam"], ds.sizes["eps"]):
@@ -310,9 +310,10 @@ def _outcome_table(ds: xr.Dataset) -> Table:
 
 
 def _variant_table(ds: xr.Dataset) -> Table:
-    """Return the table of what became of split neurons at the last time, one row for each way of splitting.
+    """Return the table of outcomes of splitting neurons, one row for each way to split, at the last time.
 
-    Columns are the number of split neurons and the shares of outcomes; `ds` is from `run_variants`.
+    Columns are the number of split neurons and the share of each outcome: the two features of a neuron end on
+    different copies, on the same copy, are undecided, or are lost. `ds` is from `run_variants`.
     """
     last = ds.isel(lam=0, eps=0, time=-1)
     rows = [(str(name), *_outcome_cells(last.sel(variant=name))) for name in last["variant"].values]

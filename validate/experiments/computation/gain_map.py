@@ -67,7 +67,7 @@ class NetworkTask:
     def law(self, n_features: int, p: float) -> Features:
         """Return the law of `n_features` features, uniform on [-1, 1] when on, with probability p.
 
-        They are independent or, if the task is `in_pairs`, features 2k and 2k + 1 are on together.
+        Features are independent or, if the task is `in_pairs`, features 2k and 2k + 1 are on together.
         """
         groups = [synchronous([k, k + 1], p) for k in range(0, n_features, 2)] if self.in_pairs else []
         return Features(n_features, p, "symmetric", groups=groups)
@@ -92,7 +92,7 @@ def _lower_convex_envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray
 
     A network of disjoint parts has the mean of the parts' losses, so any convex combination is attained by
     enough features. The envelope is the maximum of the lines that pass through two of the points and above
-    none. It is constant beyond the largest of `neurons`, as further neurons stay idle.
+    none. The envelope is constant beyond the largest of `neurons`, as further neurons stay idle.
     """
     envelope, at = np.full(at.shape, -np.inf), np.minimum(at, neurons.max())
     for i, j in itertools.combinations(range(neurons.size), 2):
@@ -107,7 +107,7 @@ def _lower_convex_envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray
 def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
     """Return losses over p of F features on n neurons: "best", its "error", "naive", and "lower_bound".
 
-    They are per feature: of the best network that a search found, of a network with one feature for each
+    Losses are per feature: of the best network that a search found, of a network with one feature for each
     neuron, and the bound for all networks. `task` has the targets; `search` has by name the starts, steps and
     seed of the search.
     """
@@ -255,7 +255,7 @@ def run_map(
 def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw which share of the naive loss the best networks save against p, by task, and the most possible.
 
-    `ds` is of `run_map`.
+    `ds` is from `run_map`.
     """
     at = ds.sel(per_neuron=2.0, method="nearest")
     for k, task in enumerate(ds["task"].values):
@@ -269,9 +269,10 @@ def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the shares of the naive loss that are saved, and that the lower bound permits; of `run_map`.
+    """Return (1 - best / naive, 1 - lower_bound / naive): shares of the naive network's loss that are saved.
 
-    With a neuron for each feature the naive network may lose nothing; shares are then nan.
+    The first is for the best known networks, the second an upper bound for all networks. Losses are the
+    variables (task, p, per_neuron) of `ds`, from `run_map`. Entries where the naive loss is 0 are nan.
     """
     naive = ds["naive"].where(HAS_LOSS.satisfied(ds["naive"]))
     return 1 - ds["best"] / naive, 1 - ds["lower_bound"] / naive
@@ -314,7 +315,7 @@ def _show_map(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "map": what networks save of the naive loss.
 
     The figure has the share that the best known networks save against p, by task, beside the share that the
-    lower bound allows; the table has both by task, p and features for each neuron. `ds` is of `run_map`.
+    lower bound allows; the table has both by task, p and features for each neuron. `ds` is from `run_map`.
     """
     saved, allowed = saved_shares(ds)
     rows = []

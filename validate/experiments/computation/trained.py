@@ -28,8 +28,8 @@ HALF_NEAR = Criterion(f"share of seeds within {NEAR:g} of naive, first place", "
 HALF_BELOW = Criterion("share of seeds below naive, second and third place", ">=", preregistered(0.5))
 ONE_BELOW = Criterion("seeds below naive, fourth place", ">=", preregistered(1))
 
-Setting = tuple[str, bool, int, int, float]  # target, output bias, n_features, n_hidden and p
-SETTINGS: tuple[Setting, ...] = (
+TrainingCase = tuple[str, bool, int, int, float]  # target, output bias, n_features, n_hidden and p
+TRAINING_CASES: tuple[TrainingCase, ...] = (
     ("relu", True, 3, 2, 0.1),
     ("relu", False, 3, 2, 0.1),
     ("relu", False, 2, 1, 1.0),
@@ -37,15 +37,15 @@ SETTINGS: tuple[Setting, ...] = (
 )
 
 
-def _train_network(setting: Setting, seed: int, steps: int) -> dict[str, float]:
+def _train_network(case: TrainingCase, seed: int, steps: int) -> dict[str, float]:
     """Train a network with ReLU neurons to compute a target, ReLU(x) or |x| of each feature.
 
-    `setting` is (target, whether outputs have a bias, n_features, n_hidden, p); first weights are of `seed`,
+    `case` is (target, whether outputs have a bias, n_features, n_hidden, p); first weights are of `seed`,
     and training takes `steps` of L-BFGS at most. Returned by name: the exact "loss" per feature and the
     "error" of its computation, both divided by p; the largest |entry| of the "gradient" of the loss, over the
     mean square of the targets; and the number of "dead" neurons, which no input turns on.
     """
-    target, bias, F, n, p = setting
+    target, bias, F, n, p = case
     law, rng = Features(F, p, "symmetric"), np.random.default_rng([seed, F, n])
     sizes = ((n, F), (n,), (F, n), (F if bias else 0,))
     ends = np.cumsum([int(np.prod(size)) for size in sizes])[:-1]
@@ -84,7 +84,7 @@ def _train_network(setting: Setting, seed: int, steps: int) -> dict[str, float]:
 
 @as_annotated
 def run_trained(
-    places: Sequence[Setting] = SETTINGS,
+    places: Sequence[TrainingCase] = TRAINING_CASES,
     *,
     seeds: Sequence[int] = range(20),
     steps: int = 2000,
@@ -115,7 +115,7 @@ def run_trained(
     >>> bool((ds["loss"] >= ds["lower_bound"] - ds["error"]).all())
     True
     """
-    rows = [_train_network(setting, seed, steps) for setting, seed in itertools.product(places, seeds)]
+    rows = [_train_network(case, seed, steps) for case, seed in itertools.product(places, seeds)]
     references = []
     for target, bias, F, n, p in places:
         law = Features(F, p, "symmetric")
@@ -130,9 +130,10 @@ def run_trained(
 
 @plot_function
 def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of trained networks over the naive loss, one column for each setting; of `run_trained`.
+    """Draw losses of trained networks over the naive loss, one column for each case.
 
-    Settings (``place``) are the target, whether outputs have a bias, the sizes, and p.
+    Cases (``place``) are the target, whether outputs have a bias, the sizes, and p. `ds` is from
+    `run_trained`.
     """
     for i in range(ds.sizes["place"]):
         at = ds.isel(place=i)
@@ -145,11 +146,11 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_trained(ds: xr.Dataset) -> list[Finding]:
-    """Return findings on the criteria of trained networks; `ds` is of `run_trained` at its four settings.
+    """Return findings on the criteria of trained networks; `ds` is from `run_trained` at its four cases.
 
-    These are the targets, sizes and p along ``place``. Criteria are that losses have small errors and are not
-    below the lower bound; that at least half of the runs end within 1e-3 of the naive loss at the first
-    setting, and below it at the second and third; and that a run ends below it at the fourth.
+    Cases are the targets, sizes and p along ``place``. Criteria are that losses have small errors and are not
+    below the lower bound; that at least half of the runs end within 1e-3 of the naive loss at the first case,
+    and below it at the second and third; and that a run ends below it at the fourth.
     """
     excess = (ds["loss"] / ds["naive"] - 1).transpose("place", "seed").values
     near, below = NEAR.satisfied(np.abs(excess)), BELOW.satisfied(excess)
@@ -165,7 +166,7 @@ def judge_trained(ds: xr.Dataset) -> list[Finding]:
 def _show_trained(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "trained", from `ds` of `run_trained`.
 
-    The figure has the loss of each trained network over the naive loss, by setting; the table has the number
+    The figure has the loss of each trained network over the naive loss, by case; the table has the number
     of runs at and below it, the least and median ratio, and the lower bound's.
     """
     ratio, rows = ds["loss"] / ds["naive"], []

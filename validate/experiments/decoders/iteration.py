@@ -144,7 +144,10 @@ def run_recovery(
 
 @plot_function
 def plot_passing(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw mean squared errors of message passing after each step, and state evolution; of `run_passing`."""
+    """Draw mean squared errors of message passing (points) and of state evolution (lines) after each step.
+
+    `ds` is from `run_passing`.
+    """
     for i in range(ds.sizes["case"]):
         at = ds.isel(case=i)
         label = f"p = {float(at['p']):g}, ratio {float(at['ratio']):g}"
@@ -170,8 +173,8 @@ def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> TopicContent:
     """Return text and figures of the report's part "iteration": message passing on random codes ("rugs").
 
     One figure has mean squared errors after each step beside state evolution, the other the share of runs
-    that recover all features against the ratio. `passing` is of `run_passing` (errors by step), `recovery` of
-    `run_recovery` (how often all features are recovered).
+    that recover all features against the ratio. `passing` is from `run_passing` (errors by step), `recovery`
+    of `run_recovery` (how often all features are recovered).
     """
     standard_error = passing["error"].std("seed", ddof=1) / np.sqrt(passing.sizes["seed"])
     deviation = (passing["error"].mean("seed") - passing["law"]) / standard_error

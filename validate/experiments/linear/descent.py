@@ -115,10 +115,10 @@ def descend(
 ) -> TrainedWeights:
     """Return weights of linear autoencoders, trained from several starts by gradient descent, at given steps.
 
-    They are decoders `A` and transposed encoders `C`, (n_steps, n_runs, n_features, n_hidden), and output
-    biases `bias`, (n_steps, n_runs, n_features). The loss is the squared error, summed over features,
-    averaged over inputs. It is minimised by PyTorch's autograd and SGD in float64. One step at the learning
-    rate eta is a time of 2 eta of the flows in `solvers.linear`.
+    The weights are decoders `A` and transposed encoders `C`, (n_steps, n_runs, n_features, n_hidden), and
+    output biases `bias`, (n_steps, n_runs, n_features). The loss is the squared error, summed over features,
+    averaged over inputs. The loss is minimised by PyTorch's autograd and SGD in float64. One step at the
+    learning rate eta is a time of 2 eta of the flows in `solvers.linear`.
 
     Parameters
     ----------
@@ -188,12 +188,12 @@ def follow_routes(
     rule: str,
     trained: bool = True,
 ) -> FloatArray:
-    """Return decoders and transposed encoders after `steps` of the exact flow and, if `trained`, of training.
+    """Return decoders and transposed encoders after gradient flow and, if `trained`, gradient descent.
 
-    The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden): decoder or encoder first, then the
-    route, flow or training. Both start from A0 and C0 (n_runs, n_features, n_hidden); C0 is used by the rule
-    "pair" alone. `inputs` are the samples, `rate` is the learning rate, `rule` is "tied", "pair", "encoder"
-    or "decoder", as for `descend`.
+    The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden): axis 0 is decoder, encoder; axis 1 is
+    `gradient_flow` at the times 2 `rate` `steps`, then `descend` after `steps` steps. The other arguments are
+    those of `descend`: first decoders A0 and transposed encoders C0 (n_runs, n_features, n_hidden), samples,
+    learning rate, numbers of steps, and rule ("tied", "pair", "encoder" or "decoder").
     """
     sigma, t = inputs.T @ inputs / len(inputs), 2 * rate * steps
     encoders = [C.T if rule == "pair" else None for C in C0]

@@ -159,7 +159,10 @@ PRINTED_UNMIXED = {"p": (0.05, 0.1, 0.5, 1.0), "loss": (0.08251, 0.08105, 0.0683
 def run_spread(
     p: Sequence[float] = PRINTED_UNMIXED["p"], *, n_features: int = 100, n_hidden: int = 50, tries: int = 40
 ) -> xr.Dataset:
-    """Return losses of the best equal neurons for ReLU(x), which receive all features and have no biases.
+    """Return least losses of n equal neurons for targets ReLU(x), all of which receive all features.
+
+    Neurons and readout have no biases. Neuron i has the weight 1 of feature i, one weight of all features of
+    other neurons, and one weight of features that have no neuron.
 
     Parameters
     ----------
@@ -199,7 +202,7 @@ def run_spread(
 def plot_mixing(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the lower bound and the naive loss against the size of random M, for targets ReLU(x) + M x.
 
-    The naive network has neurons ReLU(x_i) of n_hidden features, and the best readout. `ds` is of
+    The naive network has neurons ReLU(x_i) of n_hidden features, and the best readout. `ds` is from
     `run_mixing`.
     """
     matrices, losses = ("independent entries", "symmetric"), (("lower_bound", "o-"), ("naive", "s:"))
@@ -228,8 +231,8 @@ def plot_mixed(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses of networks without biases against p, found and printed by the source, over the naive one.
 
-    They are for ReLU(x). The naive network has neurons ReLU(x_i) of n_hidden features, and answers 0 for all
-    others. `ds` is of `run_spread`.
+    Targets are ReLU(x). The naive network has neurons ReLU(x_i) of n_hidden features, and answers 0 for all
+    others. `ds` is from `run_spread`.
     """
     for name, style in (("found", "o-"), ("readout", "s--"), ("lower_bound", "k:")):
         ax.plot(ds["p"], ds[name] / ds["unbiased"], style, markersize=4, label=name)
@@ -268,7 +271,7 @@ def _show_mixing(ds: xr.Dataset) -> TopicContent:
 
 
 def judge_mixed(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the preregistered criteria for targets ReLU(x) + M x; `ds` is of `run_mixed`.
+    """Return the findings of the preregistered criteria for targets ReLU(x) + M x; `ds` is from `run_mixed`.
 
     The losses found are not below the lower bound; at M above 0 they are below those of the naive network,
     neurons ReLU(x_i) with the best readout; and their means are at most 1.03 times those printed by the
@@ -339,7 +342,7 @@ def _show_spread(ds: xr.Dataset) -> TopicContent:
 
     Both have losses by p: found by search, printed by the source, naive (a neuron ReLU(x_i) for each of
     n_hidden features, 0 for others), and the lower bound; the table also the weights of the network found.
-    `ds` is of `run_spread`.
+    `ds` is from `run_spread`.
     """
     cells = ds.assign(printed=("p", _printed_losses(PRINTED_UNMIXED, "loss", ds["p"])))
     ratios = (cells["printed"] / ds["found"]).dropna("p").values

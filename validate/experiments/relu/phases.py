@@ -56,8 +56,8 @@ def symmetric_until(bias: bool) -> float:
 def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:
     """Return the loss of each of the two features under four fixed models, shape (4, n_p, 2); p is (n_p,).
 
-    Their encodings in one dimension are (1, 0), (0, 1), (1, -1) and (1, 1). With `bias` the output of a
-    feature of weight 0 has the mean p/2 as bias, others 0; without it all biases are 0.
+    The encodings in one dimension are (1, 0), (0, 1), (1, -1) and (1, 1). With `bias` the output of a feature
+    of weight 0 has the mean p/2 as bias, others 0; without it all biases are 0.
     """
     losses = np.empty((len(PATTERNS), p.size, 2))
     for (i, W), (j, on) in product(enumerate(np.array(PATTERNS)), enumerate(p)):
@@ -69,8 +69,8 @@ def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:
 def _transitions(count: int, reach: float) -> xr.Dataset:
     """Return the phase transitions of two features in one dimension, with free biases and with zero ones.
 
-    They are at `count` values of p, denser where the boundary is steep, and at importances of the second
-    feature from 1/reach to 1. Of (transition): ``transition_p``, ``transition_importance``,
+    Transitions are located at `count` values of p, denser where the boundary is steep, and at importances of
+    the second feature from 1/reach to 1. Of (transition): ``transition_p``, ``transition_importance``,
     ``transition_model`` (0: free biases, 1: zero); ``before`` and ``after``, the phases at lower and higher
     importance, as indices into `solvers.relu.PHASES`; ``jump``, the largest step of an encoding's length, and
     ``is_jump``, false for a continuous transition.
@@ -95,9 +95,10 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
 def _pair_certificates(gap: float) -> xr.Dataset:
     """Return least losses, proved lower bounds and numbers of boxes of two features in one dimension.
 
-    They are (model, point), with free and with zero biases, at six points of p (``point_p``) and importance
-    of the second feature (``point_importance``): ``point_loss``, ``point_lower`` and ``point_boxes``, the
-    boxes that branch and bound takes. Bounds are within the relative `gap` of the losses.
+    Variables are (model, point), with free and with zero biases, at six points of p (``point_p``) and
+    importance of the second feature (``point_importance``): ``point_loss``, ``point_lower`` and
+    ``point_boxes``, the boxes that branch and bound takes. Bounds are within the relative `gap` of the
+    losses.
     """
     p, importances = zip(*POINTS, strict=True)
     rows = []
@@ -214,9 +215,11 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 
 @plot_function
 def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
-    """Draw the excess loss of the best of four pairs of encodings picked by hand, over the least loss.
+    """Draw over (p, importance) how much, in per cent, four fixed models lose more than the best model.
 
-    `ds` is from `run_phases`; `model` is 0 for free and 1 for zero biases.
+    The fixed models have the encodings (1, 0), (0, 1), (1, -1) and (1, 1); the best of the four counts. Cells
+    are hatched where its phase is not that of the best model. `ds` is from `run_phases`; `model` is 0 for
+    free and 1 for zero biases.
     """
     map_of_model = _select_model(ds, model)
     excess = 100.0 * (map_of_model["pattern_loss"] / map_of_model["loss"] - 1.0).values.T
@@ -278,9 +281,10 @@ def _show_phases(ds: xr.Dataset) -> TopicContent:
 
 
 def _certificate_table(ds: xr.Dataset) -> Table:
-    """Return the table of least losses and proved lower bounds at some (p, importance); of `run_phases`.
+    """Return the table of least losses and proved lower bounds at some (p, importance).
 
-    It also has the relative gap between both, and the number of boxes that the branch and bound took.
+    Further columns are their relative gap, and the number of boxes in the branch and bound. `ds` is from
+    `run_phases`.
     """
     points = ds[[name for name in ds if str(name).startswith("point_")]]
     gap = 1.0 - ds["point_lower"] / ds["point_loss"]
@@ -303,7 +307,7 @@ def _describe_entrance(ds: xr.Dataset) -> str:
     """Return text on how a dropped feature enters as its importance grows: by a jump or continuously.
 
     For continuous entrances it compares their importance with the closed form (`onset_importance`). `ds` is
-    of `run_phases`, the best models of two features in one dimension.
+    from `run_phases`, the best models of two features in one dimension.
     """
     free = ds.isel(transition=ds["transition_model"].values == 0)
     p, jumps = free["transition_p"].values, free["is_jump"].values

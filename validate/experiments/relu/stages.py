@@ -51,11 +51,11 @@ def heights_and_rates(law: Features) -> tuple[FloatArray, FloatArray]:
 
 
 def predicted_times(start: FloatArray, rates: FloatArray) -> FloatArray:
-    """Return the times (k, m) at which the first m features take hidden dimensions, one after the other.
+    """Return the times (k, m) at which half of the loss of each of the first m features is gone, by `rates`.
 
-    `start` are first weights (k, n, m), `rates` the features' growth rates (m,). Let w be the length of a
-    feature's encoding orthogonal to the encodings of the features before it. It obeys dw/dt =
-    rate w (1 - w^2); its time is the one at which half of its loss, (1 - w^2)^2, is left.
+    `start` are first weights (k, n, m), `rates` the features' growth rates (m,). Let w be the length of the
+    part of a feature's encoding orthogonal to the encodings of the features before it. Then dw/dt = rate w (1
+    - w^2), and the loss of the feature is proportional to (1 - w^2)^2.
     """
     residuals = np.diagonal(np.linalg.qr(start.mT)[1], axis1=-2, axis2=-1)[:, : rates.size] ** 2
     return np.asarray(np.log(_HALF / (1.0 - _HALF) * (1.0 / residuals - 1.0)) / (2.0 * rates))
@@ -84,16 +84,18 @@ def _padded(values: FloatArray) -> FloatArray:
     return np.pad(values, (0, STAGES - values.size), constant_values=np.nan)
 
 
-def _measure(name: str, scales: FloatArray, seeds: Sequence[int], step: float) -> xr.Dataset:
-    """Return times at which the gradient flow of a model from small weights leaves saddles, with predictions.
+def _escape_times(name: str, scales: FloatArray, seeds: Sequence[int], step: float) -> xr.Dataset:
+    """Return the times at which gradient flow from small weights leaves each saddle, beside predicted times.
 
-    Of (scale, seed, stage): ``escape``, when the loss is halfway from one saddle's to the next;
-    ``predicted``, when a feature takes a hidden dimension; ``plateau``, the loss halfway in time between
-    escapes (or 0 and the first). Of (stage): the saddles' losses ``height``, and ``rate`` at which a small
-    encoding of the next feature grows. Of (scale, seed): whether two features end with ``opposite`` weights.
-    ``path``, a number: the time between both escapes from a start where only the first feature of "pair" has
-    a weight. `name` is "pair" (two features, one neuron) or "three" (three, two); a flow in steps of length
-    `step` begins from each of `scales`, standard deviations of first weights, and `seeds`.
+    `name` is "pair" (two features, one neuron) or "three" (three, two). Flows in steps of length `step` start
+    from normal weights for each of `scales`, their standard deviations, and `seeds`. A saddle is a plateau of
+    the loss, at which the next feature still has a small encoding.
+
+    Variables (scale, seed, stage): ``escape``, when the loss is halfway between two saddles; ``predicted``,
+    the time by `predicted_times`; ``plateau``, the loss halfway in time between escapes. (stage): ``height``,
+    the loss of the saddle, and ``rate``, at which the next encoding grows. (scale, seed): ``opposite``,
+    whether the first two weights end with opposite signs. ``path``: the time between both escapes of "pair"
+    if only its first feature has a weight at the start.
     """
     law, m = MODELS[name]
     n, bias = law.n_features, law.mean
@@ -170,16 +172,16 @@ def run_stages(
     grid = validation.real("scales", validation.vector("scales", scales), 0.0, 0.01, brackets="(]")
     step = validation.number("step", step, 0.0, 0.5, brackets="(]")
     numbers = [validation.integer("seeds", seed, 0) for seed in seeds]
-    ds = xr.concat([_measure(name, grid, numbers, step) for name in MODELS], "model", join="outer")
+    ds = xr.concat([_escape_times(name, grid, numbers, step) for name in MODELS], "model", join="outer")
     return ds.assign_coords(model=list(MODELS), scale=grid, seed=numbers).assign_attrs(step=step)
 
 
 def _escape_errors(ds: xr.Dataset, predicted: xr.DataArray) -> tuple[float, float]:
     """Return how far measured escape times, in `ds`, are from `predicted` ones: two numbers.
 
-    They are the largest |slope - 1| of lines fitted to measured against predicted times, and the largest
-    |mean of measured / predicted - 1|, over models and stages. `ds` is of `run_stages`, and `predicted` has
-    the dimensions of its variable of this name.
+    The numbers are the largest |slope - 1| of lines fitted to measured against predicted times, and the
+    largest |mean of measured / predicted - 1|, over models and stages. `ds` is from `run_stages`, and
+    `predicted` has the dimensions of its variable of this name.
     """
     errors = []
     for name, (_, m) in MODELS.items():
@@ -194,7 +196,7 @@ def _permuted_that_pass(ds: xr.Dataset) -> int:
     """Return how many wrong predictions would pass both criteria on escape times: a test of the criteria.
 
     Wrong are predicted times with a model's growth rates permuted. They pass if lines of measured against
-    predicted times have slopes within 0.01 of 1, and mean ratios are within 0.02. `ds` is of `run_stages`.
+    predicted times have slopes within 0.01 of 1, and mean ratios are within 0.02. `ds` is from `run_stages`.
     """
     count = 0
     for name, (law, m) in MODELS.items():
@@ -213,9 +215,9 @@ def _permuted_that_pass(ds: xr.Dataset) -> int:
 def _judge(ds: xr.Dataset) -> list[Finding]:
     """Return the findings on the criteria that were set before the run; `ds` is from `run_stages`.
 
-    They are slope and mean ratio of measured against predicted escape times, losses between escapes over the
-    saddles', the time of the last stage over that of its path, the share of pairs that end with opposite
-    weights, and the number of wrong predictions that would pass.
+    Criteria are on slope and mean ratio of measured against predicted escape times, losses between escapes
+    over the saddles', the time of the last stage over that of its path, the share of pairs that end with
+    opposite weights, and the number of wrong predictions that would pass.
     """
     slope, offset = _escape_errors(ds, ds["predicted"])
     small, last = ds.isel(scale=slice(1, None)), ds.isel(scale=-1).sel(model="pair")
@@ -233,7 +235,7 @@ def _judge(ds: xr.Dataset) -> list[Finding]:
 
 @plot_function
 def plot_stages(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw measured against predicted escape times; of `run_stages`."""
+    """Draw measured against predicted escape times; `ds` is from `run_stages`."""
     for name, (_, m) in MODELS.items():
         for stage in range(m):
             at = ds.sel(model=name).isel(stage=stage)
@@ -244,7 +246,7 @@ def plot_stages(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show(ds: xr.Dataset) -> TopicContent:
-    """Return text and figure of the report's part on stages of training; `ds` is of `run_stages`.
+    """Return text and figure of the report's part on stages of training; `ds` is from `run_stages`.
 
     The figure has the times at which the gradient flow leaves saddles against those predicted.
     """

@@ -21,10 +21,10 @@ def run_checked(
     steps: int = 1000,
     samples: int = 2**21,
 ) -> xr.Dataset:
-    """Train models, and compute the exact finite-size loss beside that on fresh samples.
+    """Return exact losses of trained models beside their losses on fresh samples.
 
-    Models have `n_features`, one for each p, `ratio` and one of `seeds`, and are trained for `steps` steps;
-    `samples` is the number of fresh ones.
+    For each combination of p, `ratio` (n_hidden/n_features) and one of `seeds`, a model of `n_features`
+    features is trained for `steps` steps; `samples` is the number of fresh samples.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def _show_checked(ds: xr.Dataset) -> TopicContent:
     """Return the table of the report's part "checked": exact losses of trained models against samples.
 
     A row has a model's sizes and p, the exact loss with its error estimate, that on samples with its standard
-    error, and the difference in standard errors. `ds` is of `run_checked`.
+    error, and the difference in standard errors. `ds` is from `run_checked`.
     """
     digits = {"n_features": "d", "n_hidden": "d", "p": "g", "exact": ".9g", "error_estimate": ".1e"}
     digits |= {"sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}

@@ -131,20 +131,20 @@ def run_benchmark(
         settings = configuration(n, d, seed)
         draws = sample_sparse(synthetic_law(settings), 2 * samples, np.random.default_rng([1, seed]))
         phi = synthetic_dictionary(settings)
-        reached = sae.ceiling(
+        ceiling = sae.ceiling(
             draws, phi, l0, latents=latents, samples=samples, rng=np.random.default_rng([2, seed])
         )
         largest = [_largest_cosines(phi, k) for k in range(0, n, _DRAWS_AT_ONCE)]
         # mse is 1 - explained variance in units of the variance of the activations.
-        variance = reached.mse / (1.0 - reached.explained_variance)
+        variance = ceiling.mse / (1.0 - ceiling.explained_variance)
         columns: dict[str, Any] = {
-            name: (("decoder", "target_l0"), getattr(reached, name)) for name in names
+            name: (("decoder", "target_l0"), getattr(ceiling, name)) for name in names
         } | {
-            "explained_variance_error": (("decoder", "target_l0"), reached.mse_error / variance),
-            "mean_active": reached.mean_active,
+            "explained_variance_error": (("decoder", "target_l0"), ceiling.mse_error / variance),
+            "mean_active": ceiling.mean_active,
             "mean_max_cosine": float(np.concatenate(largest).mean()),
         }
-        coords = {"decoder": list(reached.decoders), "target_l0": list(l0), "n_hidden": d}
+        coords = {"decoder": list(ceiling.decoders), "target_l0": list(l0), "n_hidden": d}
         datasets.append(xr.Dataset(columns, coords))
     attrs = {"n_features": n, "latents": latents, "samples": int(samples), "seed": int(seed)}
     return xr.concat(datasets, "n_hidden").assign_attrs(attrs)

@@ -90,7 +90,7 @@ AXIS_LABELS = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
 def _draw_curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
     """Draw `name` ("nonzeros" or "l1_norm") of all runs, the limit law and the source's curve against time.
 
-    The limit law is the mean expected for many weights, the curve that of Lecomte et al. (2024); `ds` is of
+    The limit law is the mean expected for many weights, the curve that of Lecomte et al. (2024); `ds` is from
     `run_fig2`.
     """
     law = ds[f"law_{name}"].assign_attrs(label="limit law")
@@ -115,10 +115,10 @@ def plot_l1_norm(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
-    """Draw the mean of exact runs and the source's curve over the limit law, with one run's ± 1 s.d.
+    """Draw two ratios to the limit law against time: the mean of exact runs, and the source's curve.
 
-    All are of `name`, "nonzeros" or "l1_norm", against time. The limit law is the mean expected for many
-    weights, with its deviation; the curve is that of Lecomte et al. (2024). `ds` is from `run_fig2`.
+    Ratios are of `name`, "nonzeros" or "l1_norm"; a band shows one standard deviation of a run. The limit law
+    is the mean for many weights, the curve that of Lecomte et al. (2024). `ds` is from `run_fig2`.
     """
     t, law, every_fourth = ds["time"].values, ds[f"law_{name}"].values, slice(None, None, 4)
     spread, source = ds[f"law_{name}_std"].values / law, ds[f"source_{name}"].values / law
@@ -169,10 +169,11 @@ def _show_curves(ds: xr.Dataset) -> TopicContent:
 
 
 def _law_table(ds: xr.Dataset) -> Table:
-    """Return the table of l1 norm and nonzeros at eight times, beside the limit law; of `run_fig2`.
+    """Return the table of l1 norm and nonzeros at eight times, beside the limit law.
 
-    For both it has the mean of the runs, the law (the mean expected for many weights), the standard deviation
-    of runs and of the law, and the curve of Lecomte et al. (2024) over the mean.
+    Columns for both are the mean of the runs, the law (the mean expected for many weights), the standard
+    deviation of runs and of the law, and the curve of Lecomte et al. (2024) over the mean. `ds` is from
+    `run_fig2`.
     """
     rows = []
     for u in TABLE_TIMES:

@@ -99,11 +99,12 @@ def run_groups(
 
 
 def merge_runs(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
-    """Return `trained`, of `run_groups`, with the losses of codes in `solved`, of `run_blocks`, added.
+    """Return `trained`, from `run_groups`, with three variables added, the losses of codes in `solved`.
 
-    They are ``predicted`` (case, pairs), of the best codes of blocks, one or two pairs of features on neurons
-    of their own; ``priority`` (case, n_features), of priority codes, whose encodings have very different
-    lengths; and ``constructed`` (case, n_features, matrix), exact losses of matrices of a finite size.
+    ``predicted`` (case, pairs) is of the best codes of blocks, independent groups of one or two pairs of
+    features with separate neurons; ``priority`` (case, n_features), of priority codes, whose encodings have
+    very different lengths; ``constructed`` (case, n_features, matrix), the exact loss of matrices of a finite
+    size. `solved` is from `run_blocks`.
     """
     constructed = solved["constructed"].rename(seed="matrix")
     return trained.assign(predicted=solved["predicted"], constructed=constructed, priority=solved["priority"])
@@ -112,18 +113,18 @@ def merge_runs(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
 def extrapolate(ds: xr.Dataset) -> xr.DataArray:
     """Return trained losses (case, seed) in the limit: the intercept of a line in 1/n_features.
 
-    `ds` is of `run_groups`, models of several sizes; losses are those after the longest training.
+    `ds` is from `run_groups`, models of several sizes; losses are those after the longest training.
     """
     last = ds["trained"].isel(steps=-1).transpose("n_features", "case", "seed")
     return last.isel(n_features=0, drop=True).copy(data=line(1.0 / ds["n_features"], last)[0])
 
 
 def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
-    """Return for each case the relative deviation at the largest size from a line in 1/n through the others.
+    """Return loss / line - 1 of each case at the largest size, for a line in 1/n through the other sizes.
 
-    Deviations are of losses over the line, less 1, each an estimate with an interval over the seeds; an
-    interval that excludes 0 refutes the line. Losses, per feature, are the variable ``trained`` (case,
-    n_features, steps, seed) of `trained`, of `run_groups`, after the longest training.
+    n is n_features. Estimates have an interval over the seeds; if it excludes 0, it refutes the line. Losses,
+    per feature, are the variable ``trained`` (case, n_features, steps, seed) of `trained`, from `run_groups`,
+    after the longest training.
     """
     last = trained["trained"].isel(steps=-1).sortby("n_features").transpose("n_features", "case", "seed")
     at = 1.0 / last["n_features"].values
@@ -132,15 +133,16 @@ def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
 
 
 def compare_with_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Estimate, str]]:
-    """Return for each law of groups (trained losses over a code's, in the limit of many features; a verdict).
+    """Return for each case (trained loss over that of the best code as n_features -> infinity, a verdict).
 
-    Laws are the axis "case" of `trained`, from `run_groups`, and of `solved`, from `run_blocks`. The limit
-    is the intercept of a line in 1/n_features through the losses of `trained`; the code is the best one in
-    `solved` that gives one or two pairs of features neurons of their own. Where its loss is 0, the limit
-    itself is returned. The verdict is "agrees" if the code's loss is within three standard errors over the
-    seeds; with four seeds a true equality is missed in one of 17 cases (Student's t, 3 degrees of freedom).
-    Otherwise trained models are "below" the code, which then is not the best, or "above" it. It is "no limit"
-    if there is a third size, and its losses refute the line in some case.
+    Cases, of `trained` from `run_groups` and `solved` from `run_blocks`, are the same laws of pairs of
+    features. The trained loss is the intercept of a line in 1/n_features through ``trained``, the code's loss
+    the least ``predicted`` over blocks of one and two pairs. If the code's loss is 0, the trained loss takes
+    the place of the ratio. The interval of the ratio is three standard errors over the seeds, either way.
+
+    The verdict is "agrees" if this interval contains 1 (or 0, for a code without loss), else "below" or
+    "above"; "no limit" for all cases if there are three sizes or more and some losses refute the line. With
+    four seeds a true equality is missed in one of 17 cases (Student's t, 3 degrees of freedom).
     """
     comparisons = []
     is_line = trained.sizes["n_features"] < 3 or all(
@@ -221,7 +223,7 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
     """Return text, figure and table of models trained on pairs of features, beside the best codes of blocks.
 
     A block is one or two pairs on neurons of their own. All have losses of trained models over those of the
-    codes, by number of features. `trained` is of `run_groups`, `solved`, of `run_blocks`, has losses of
+    codes, by number of features. `trained` is from `run_groups`, `solved`, of `run_blocks`, has losses of
     codes, and `polished`, of `run_polished`, those of exact descents from trained models.
     """
     trained, solved, polished = common_cases(trained, solved, polished)

@@ -213,9 +213,10 @@ class Model:
         return j * self.m + a if self.tied else self.n * self.m + a * self.n + j
 
     def rows(self, second: bool) -> Any:
-        """Return for each output i the gradient, or if `second` the Hessian, of its error in (M_i, b_i).
+        """Return the derivatives of each output's error by (M_i, b_i), or if `second` the second derivatives.
 
-        M_i is row i of W_out W_in.
+        M_i is row i of W_out W_in, b_i the bias. The error of output i is its importance times its mean
+        squared error.
         """
         n = self.n
         mean_of = one_at_a_time if self.law["one"] else independent
@@ -248,7 +249,7 @@ class Model:
         return [*steps, [(self.d - n + i, exact(1))]]
 
     def gradient(self) -> list[Interval]:
-        """Return the gradient of the loss in the parameters."""
+        """Return intervals that contain the derivatives of the loss by the parameters, (d,)."""
         total = [NONE] * self.d
         for i, row in enumerate(self.rows(False)):
             for g, pairs in zip(row, self.steps(i), strict=True):
@@ -257,7 +258,7 @@ class Model:
         return total
 
     def hessian(self) -> list[list[Interval]]:
-        """Return the Hessian of the loss in the parameters."""
+        """Return intervals that contain the second derivatives of the loss by the parameters, (d, d)."""
         H = [[NONE] * self.d for _ in range(self.d)]
         gradients = self.rows(False)
         for i, of_row in enumerate(self.rows(True)):

@@ -152,16 +152,16 @@ class Problem:
         return total
 
     def is_of(self, kind: str, atoms: list[Vector]) -> bool:
-        """Return whether a pair of atoms is of a kind."""
+        """Return whether a pair of atoms is of a `kind`: "turned", "along", "apart" or "shared"."""
         has_atom = [any(dot(d, f) > self.cone for d in atoms) for f in self.features]
         if kind in ("along", "turned"):
             return any(has_atom) == (kind == "along")
         return all(has_atom) == (kind == "apart")
 
     def is_excluded(self, box: tuple[Arc, Arc], kind: str) -> bool:
-        """Return whether no pair in a box is of this kind; False if that is not clear.
+        """Return True only if a box of pairs of angles has no pair of atoms of this `kind`.
 
-        Without a prefix, atoms may be swapped: of two boxes that this makes the same, one is left out.
+        Without a prefix, atoms may be swapped: of two boxes that differ by this swap, one counts as excluded.
         """
         if self.w == 0 and box[0] > box[1]:
             return True
@@ -180,7 +180,7 @@ class Problem:
         return all(has_none) if kind == "along" else any(has_none)
 
     def bound(self, box: tuple[Arc, Arc]) -> Q:
-        """Return what no pair of atoms in a box comes below."""
+        """Return a lower bound of the objective of all pairs of atoms in a box."""
         d, e = (atom(sign, 2 * n + 1, k + 1) for sign, n, k in box)
         # The angle changes 2 / (1 + t^2) times as much as t, and ends are 2^-k / 2 from the middle.
         change = max(Q(2**k, 4**k + min(n * n, (n + 1) ** 2)) for _, n, k in box)
@@ -210,7 +210,12 @@ def parts(box: tuple[Arc, Arc]) -> list[tuple[Arc, Arc]]:
 
 
 def prove_lower(problem: Problem, kind: str, lower: Q, tree: Any) -> None:
-    """Raise `Rejected` unless a tree of boxes proves that no pair of this kind comes below `lower`."""
+    """Raise `Rejected` unless `tree` proves that all pairs of atoms of a `kind` cost at least `lower`.
+
+    The boxes of pairs of angles in `roots` cover all pairs. `tree` has a letter for each box in turn, the
+    last box first: "1" cuts the box in 4 (`parts`), "0" states that the bound holds in the box or that it has
+    no pair of the kind.
+    """
     need(type(tree) is str, "its tree is no text")
     boxes = roots()
     for letter in tree:

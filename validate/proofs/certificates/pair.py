@@ -35,17 +35,17 @@ def pair_certificate(
     near: float = 0.1,
     kind: str = "turned",
 ) -> tuple[tuple[Fraction, Fraction], tuple[Fraction, Fraction]]:
-    """Write a certificate of which pairs of latents are better at two probabilities; return the bounds there.
+    """Write a certificate that the best pair of latents changes its kind with a probability; return bounds.
 
     Two binary features have unit directions. A pair of latents is "turned" if both its atoms are at angles of
     more than `near` to both features' directions, else "along"; it is "apart" if each feature's direction has
-    an atom at an angle below `near`, else "shared". At one probability that both features are on, the best
-    autoencoder is of one kind; at the other one it is of the kind of all others. So the best pair changes its
-    kind between them (`solvers.sae.best_pair`).
+    an atom at an angle below `near`, else "shared". At one of the two probabilities `both` that both features
+    are on, some autoencoder of `kind` has a lower objective than all autoencoders not of `kind`; at the other
+    probability the reverse holds (`solvers.sae.best_pair`).
 
     An autoencoder reads a, the sum of the directions of the features that are on. With unit atoms d_1, d_2,
-    activations h_1, h_2 and prefix weight w its objective is
-    E (1 - w) |a - h_1 d_1 - h_2 d_2|^2 + w |a - h_1 d_1|^2 + l1 (h_1 + h_2).
+    activations h_1, h_2 and prefix weight w its objective is E (1 - w) |a - h_1 d_1 - h_2 d_2|^2 + w |a - h_1
+    d_1|^2 + l1 (h_1 + h_2).
 
     Parameters
     ----------

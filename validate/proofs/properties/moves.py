@@ -184,13 +184,14 @@ def _remove_entries(at: Example) -> Iterator[Example]:
                 yield at | fewer
     for name, (value, limits) in at.items():
         if limits is not None:
-            yield from (at | {name: (other, limits)} for other in _simplify_numbers(value, limits))
+            yield from (at | {name: (other, limits)} for other in _simpler_values(value, limits))
 
 
-def _simplify_numbers(value: Any, limits: Range) -> Iterator[Any]:
-    """Yield simpler values of an argument: smaller integers, simpler laws, fewer neurons, tied models.
+def _simpler_values(value: Any, limits: Range) -> Iterator[Any]:
+    """Yield simpler values, within `limits`, that may replace the argument `value` of an inequality.
 
-    They replace `value`, and stay in the range `limits`.
+    These are, by the type of `value`: smaller integers; a law with scale 1, importance 1, no groups, free
+    numbers of active features, or one p; a model or matrix with one neuron less; a model without its decoder.
     """
     if isinstance(value, int):
         low = int(limits.low)
