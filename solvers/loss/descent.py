@@ -63,9 +63,8 @@ class DescentLoss:
     def scaled_outputs(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> Outputs:
         """Return the `Outputs` of y = ReLU(M x + b), with derivatives, in units of the features' scales.
 
-        M and b act on x itself. The losses are E (x_i - y_i)^2 / scale_i^2, without
-        importance; derivatives are with respect to M_ij scale_j / scale_i and b_i / scale_i. `accuracy` is
-        aimed at.
+        M and b act on x itself. The losses are E (x_i - y_i)^2 / scale_i^2, without importance; derivatives
+        are with respect to M_ij scale_j / scale_i and b_i / scale_i. `accuracy` is aimed at.
         """
         problem = LossProblem(self.law, M * self._stretch, b / self.law.scale, self._target)
         # What `average_at_kinks` returns, in less time.
@@ -111,9 +110,9 @@ class DescentLoss:
         )
 
     def slope_errors(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> FloatArray:
-        """Return bounds or estimates (n,) of the error of the derivatives that a call returns.
+        """Return bounds or estimates (n,) of the errors of the derivatives of a call at this accuracy.
 
-        Entry i holds for all derivatives of the loss per feature by row i of M and by b_i, at this accuracy.
+        Entry i is the largest error of the derivatives of the loss per feature by row i of M and by b_i.
         """
         largest = np.maximum(self._by_M.max(axis=1), self._by_b)
         return np.asarray(largest * self.scaled_outputs(M, b, accuracy).slope_errors)

@@ -66,7 +66,7 @@ class ToyLoss:
             raise ValueError(f"`model` must {rule}; got {self.weights.size}.")
 
     def __call__(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return losses (k,) and gradients (k, size) at weights (k, size)."""
+        """Return losses (k,) and gradients (k, size) at `weights` (k, size), in the order of the model's."""
         W_in, W_out, b = self._layers(np.asarray(weights, np.float64))
         n, count = self.n, len(b)
         rows = LossProblem.scaled(
@@ -194,7 +194,7 @@ def loss_expansion(model: Model, law: float | Features) -> LossExpansion:
     slopes = [_gradient_differences(f, w, np.eye(w.size), k * _HESSIAN_STEP * unit)[2] for k in (1.0, 2.0)]
     hessian = (4.0 * slopes[0] - slopes[1]) / 3.0
     values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
-    fine, coarse = (_higher(f, w, vectors.T, k * _STEP * unit) for k in (1.0, 2.0))
+    fine, coarse = (_third_and_fourth_derivatives(f, w, vectors.T, k * _STEP * unit) for k in (1.0, 2.0))
     third, fourth = ((4.0 * x - y) / 3.0 for x, y in zip(fine, coarse, strict=True))
     derivative_changes = [float(np.abs(x - y).max()) for x, y in zip((third, fourth), fine, strict=True)]
     z, slopes_of_z = f.kinks()
@@ -227,7 +227,9 @@ def _gradient_differences(f: ToyLoss, w: FloatArray, axes: FloatArray, step: flo
     return plus, minus, (plus - minus) / (2.0 * step)
 
 
-def _higher(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
+def _third_and_fourth_derivatives(
+    f: ToyLoss, w: FloatArray, axes: FloatArray, step: float
+) -> tuple[FloatArray, FloatArray]:
     """Return third and fourth derivatives L_ijk, (d, d, d), and L_iijj, (d, d), of the loss f at w, (d,).
 
     Index i stands for the derivative along row i of `axes`, (d, d). They are central differences of gradients

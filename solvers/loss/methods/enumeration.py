@@ -211,7 +211,7 @@ FALLBACK_RTOL = 1e-10  # they lose fewer digits than `folding`
 
 
 def terms(law: Law) -> float:
-    """Return the cost of an output: on/off patterns, times the faces of the cubes that their values fill."""
+    """Return the cost of an output: the sum over on/off patterns of the faces of the values' cubes."""
     return float({1: 4.0, 2: 7.0}.get(law.values.sides, 2.0) ** law.n)
 
 

@@ -320,8 +320,8 @@ ESTIMATED_ON = 4
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
     """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output.
 
-    They follow from the largest number of frequencies that a sample of the outputs needs. If values are atoms
-    alone, their transform does not decay, and as many frequencies are summed as `accuracy` allows.
+    The estimate follows from the largest number of frequencies that a sample of the outputs needs. If values
+    are atoms alone, their transform does not decay, and as many frequencies are summed as `accuracy` allows.
     """
     law = problem.law
     times = SECONDS_PER_FACTOR * law.n * (1.0 if law.independent else GROUPS)

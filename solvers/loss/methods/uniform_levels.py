@@ -502,7 +502,7 @@ def count_large(m: FloatArray) -> tuple[int, float]:
 
 @inner
 def p_at_most_one_on(p: FloatArray) -> tuple[float, FloatArray]:
-    """Return (probability that no feature is on, probabilities that each feature alone is, (n,))."""
+    """Return (probability that no feature is on, (n,) probabilities that each is the only one on)."""
     back, alone = np.empty(p.size), np.empty(p.size)
     for j in range(p.size):
         back[j] = p[p.size - 1 - j]

@@ -64,7 +64,7 @@ def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
     frequencies.
     """
     context, inputs = unit.context, unit.inputs
-    exact = context.exact(inputs, targets=False)
+    exact = context.is_exact(inputs, targets=False)
     listed = context.law.values.discrete and not exact
     moments = on_moments(unit, True) if listed else None
     error = 2.0**-44

@@ -59,7 +59,7 @@ def marginal_blocks(blocks: list[IndependentGroup], features: IntArray, n: int) 
 
 
 def list_patterns(blocks: list[IndependentGroup], n: int) -> tuple[FloatArray, FloatArray]:
-    """Return all patterns of n features in blocks, (r, n), and their probabilities, (r,)."""
+    """Return all on/off patterns of n features in independent blocks, (r, n), and probabilities, (r,)."""
     on, chances = np.zeros((1, n)), np.ones(1)
     for members, patterns, weights in blocks:
         count = chances.size
@@ -70,9 +70,9 @@ def list_patterns(blocks: list[IndependentGroup], n: int) -> tuple[FloatArray, F
 
 
 def none_and_ones(others: OtherFeatures) -> tuple[float, FloatArray]:
-    """Return (probability that no input is on, (n,) probabilities that each alone is; 0 without a weight).
+    """Return (probability that no input is on, (n,) probabilities that each is the only one, 0 for others).
 
-    `others` is the law of n features; inputs are those with a weight.
+    Inputs are features with a weight; `others` is the law of n features.
     """
     phi = (~others.has_weight).astype(np.complex128)
     slope = np.empty(phi.size, np.complex128)

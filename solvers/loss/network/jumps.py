@@ -116,9 +116,9 @@ def gaussian_taper(count: int) -> FloatArray:
 def blur_series(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, ComplexArray]:
     """Return (transforms of the inputs, Fourier coefficients of 2 S (1 - S)) for the blurred step S.
 
-    The transforms, (inputs, frequencies), are E e^{i s w v}; coefficients are (frequencies,). z, t and the
-    weights w are those of the neuron `unit`, v is the value of a feature that is on; S is the step's Fourier
-    series with `count` frequencies and Gaussian weights.
+    S is the Fourier series of 1(z > t) with `count` frequencies and Gaussian weights; z, t and the weights w
+    are those of the neuron `unit`. The transforms, (inputs, frequencies), are E e^{i s w v} of the value v of
+    a feature that is on; coefficients are (frequencies,).
     """
     k = np.arange(1.0, 2.0 * count, 2.0)
     odd = np.zeros(4 * count + 1, np.complex128)  # of S - 1/2, from -2 count to 2 count
@@ -134,10 +134,10 @@ def blur_series(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, Complex
 
 
 def mass_at_threshold(unit: "HiddenNeuron", count: int) -> float:
-    """Return a bound of E |1(z > t) - S(z)| where two inputs or more are on, for a blurred step S.
+    """Return a bound of E |1(z > t) - S(z)| where two inputs or more are on, for the blurred step S.
 
-    z and t are those of the neuron `unit`; S is the step's Fourier series with `count` frequencies and
-    Gaussian weights.
+    S is the Fourier series of 1(z > t) with `count` frequencies and Gaussian weights; z and t are those of
+    the neuron `unit`.
     """
     phi, coefficients = blur_series(unit, count)
     rest = unit_products(unit.input_law, 2, phi, NO_SLOPES)

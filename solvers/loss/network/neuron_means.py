@@ -219,7 +219,7 @@ class NeuronContext:
         return cast(OtherFeatures, law)
 
     def none_and_ones(self, features: IntArray) -> tuple[float, FloatArray]:
-        """Return (probability that none of some features is on, (n,) probabilities that each alone is)."""
+        """Return (probability that no one of some features is on, (n,) those that each is the only one)."""
         if self.dependent is None:
             return _p_none_and_one(self.law.p[features])
         known = self._from_cache("none", features, lambda features: none_and_ones(self.pattern_law(features)))
@@ -240,7 +240,7 @@ class NeuronContext:
             self._from_cache("factors", features, lambda features: unit_factors(self.blocks(features))),
         )
 
-    def exact(self, features: IntArray, targets: bool) -> bool:
+    def is_exact(self, features: IntArray, targets: bool) -> bool:
         """Return whether means over some features are exact integrals, not sums over frequencies.
 
         `targets` says whether they are means of products with targets.
@@ -328,7 +328,7 @@ def _complement(n: int, excluded: IntArray) -> IntArray:
 
 
 def _p_none_and_one(p: FloatArray) -> tuple[float, FloatArray]:
-    """Return (probability that no feature is on, (n,) probabilities that each feature alone is)."""
+    """Return (probability that no feature is on, (n,) probabilities that each is the only one on)."""
     off = 1.0 - p
     product_before, product_after = np.cumprod(np.r_[1.0, off]), np.cumprod(np.r_[1.0, off[::-1]])[::-1]
     return float(product_before[-1]), p * product_before[:-1] * product_after[1:]
@@ -649,7 +649,7 @@ def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> PairM
     """
     context, law = first.context, first.context.law
     n = law.n
-    if first is second and not context.exact(first.inputs, targets=False):
+    if first is second and not context.is_exact(first.inputs, targets=False):
         return _second_moment(first)
     either = np.union1d(first.inputs, second.inputs)
     if context.dependent is not None and not slopes:  # what depends on inputs matters for slopes alone
@@ -657,7 +657,7 @@ def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> PairM
     w = np.ascontiguousarray(np.stack([first.w[either], second.w[either]]))
     b, t = np.array([first.b, second.b]), np.array([first.t, second.t])
     scale, by_w = first.rms * second.rms, np.zeros((2, n))
-    if context.exact(either, targets=False):
+    if context.is_exact(either, targets=False):
         method, error, slope_error, changes = "pair_exact", 0.0, 0.0, np.zeros(CHANGES)
         on, chances = _all_patterns(context, either)
         no_linear_only = np.full(either.size, np.nan)
@@ -723,7 +723,7 @@ def least_terms(first: HiddenNeuron, second: HiddenNeuron) -> float:
     `FIRST` frequencies of each neuron.
     """
     context, inputs = first.context, np.union1d(first.inputs, second.inputs)
-    if not context.exact(inputs, targets=False):
+    if not context.is_exact(inputs, targets=False):
         both = np.intersect1d(first.inputs, second.inputs).size
         return 2.0 * count_frequency_pairs(FIRST) * max(both, 1)
     if context.dependent is not None:
@@ -1081,7 +1081,7 @@ def unit_means(
     target_means = law.p * context.mean
     start = g0 + float(g[others] @ target_means[others])
     linear_only_mean = np.full(inputs.size, np.nan)
-    exact = context.exact(inputs, targets=True)
+    exact = context.is_exact(inputs, targets=True)
     listed = on_moments(unit, False) if context.law.values.discrete and not exact else None
     if listed is not None:
         return _unit_means_from_moments(unit, g0, g, *listed)

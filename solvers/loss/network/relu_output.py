@@ -42,7 +42,7 @@ def covers(model: Model) -> bool:
 
 
 def _segment_points(kinks: FloatArray) -> FloatArray:
-    """Return a point between any two neighbours of the sorted `kinks`, one below and one above all, (kinks + 1,)."""
+    """Return a point between any two neighbours of sorted `kinks`, and one below and one above all."""
     return np.asarray(np.r_[kinks[0] - 1.0, 0.5 * (kinks[1:] + kinks[:-1]), kinks[-1] + 1.0])
 
 
