@@ -26,9 +26,12 @@ def loss_within_deadline(deadline: Deadline, problem: LossProblem, accuracy: Acc
     Parameters
     ----------
     deadline : Deadline
-        Each attempt may take a quarter of its time that is left, the first one 0.3 seconds in any case.
+        Tolerances 1e-3, 1e-6 and `accuracy.tol` are tried in turn. Each attempt may take a quarter of the
+        seconds left, the first one at least 0.3 seconds.
     problem : LossProblem
+        Outputs of a model at a law of the data.
     accuracy : Accuracy
+        Error to aim at, and limits of the cost.
 
     Returns
     -------

@@ -23,10 +23,10 @@ _PIECES = 4  # of many models that threads share
 class DescentLoss:
     """Function that returns the loss per feature of ReLU(M x + b) at one law, and its derivatives by M and b.
 
-    `features` is the law; with `classes`, only inputs with at most so many features on count. Each call says
-    how accurate it is to be; the `accuracy` passed here chooses the method. If `exact` is true, `method`
-    serves all calls with rounding errors alone, by folds if `is_folded`. If `is_quick` is true,
-    `uniform_fourier` serves them.
+    `features` is the law of x; unless `classes` is None, inputs with more than `classes` features on do not
+    count. The `accuracy` passed here only chooses the method; each call takes the one to aim at. If `exact`,
+    the method named `method` serves all calls, with rounding errors alone; `is_folded` says whether that is
+    `folding`. If `is_quick`, `uniform_fourier` serves them.
     """
 
     def __init__(self, features: Features, classes: int | None, accuracy: Accuracy):
@@ -41,11 +41,11 @@ class DescentLoss:
         self._target = np.arange(n)
 
     def _set_method(self, law: Law, accuracy: Accuracy) -> None:
-        """Store `law`, the name of its `method`, and flags of how calls use it; ValueError if none covers it.
+        """Choose the method for `law`; store it and flags as attributes; ValueError if no method covers it.
 
-        `method` is the quickest for derivatives to `accuracy`, `affine` and `uniform_fourier` left aside.
-        Flags: `exact` (no error but rounding), `is_folded` (it is `folding`), `is_quick` (the sums of
-        `uniform_fourier` are used instead). `workers` is the number of threads, None for all.
+        `method` is the name of the quickest method with derivatives to `accuracy`, other than `affine` and
+        `uniform_fourier`. Flags: `exact` (its error is rounding alone), `is_folded` (it is `folding`),
+        `is_quick` (calls use `uniform_fourier` instead). `workers` is the number of threads, None for all.
         """
         generic = LossProblem(law, np.zeros((law.n, law.n)), np.ones(law.n), np.arange(law.n))
         candidates = choose(generic, accuracy, True)
@@ -63,8 +63,8 @@ class DescentLoss:
     def scaled_outputs(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> Outputs:
         """Return the `Outputs` of y = ReLU(M x + b), with derivatives, in units of the features' scales.
 
-        M and b are those of x and y themselves. The losses are E (x_i - y_i)^2 / scale_i^2, without
-        importance; derivatives are by M_ij scale_j / scale_i and b_i / scale_i. `accuracy` is aimed at.
+        M and b act on x itself. The losses are E (x_i - y_i)^2 / scale_i^2, without importance; derivatives
+        are with respect to M_ij scale_j / scale_i and b_i / scale_i. `accuracy` is aimed at.
         """
         problem = LossProblem(self.law, M * self._stretch, b / self.law.scale, self._target)
         # What `average_at_kinks` returns, in less time.
@@ -110,9 +110,9 @@ class DescentLoss:
         )
 
     def slope_errors(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> FloatArray:
-        """Return bounds or estimates (n,) of the error of the derivatives that a call returns.
+        """Return bounds or estimates (n,) of the errors of the derivatives of a call at this accuracy.
 
-        Entry i holds for all derivatives of the loss per feature by row i of M and by b_i, at this accuracy.
+        Entry i is the largest error of the derivatives of the loss per feature by row i of M and by b_i.
         """
         largest = np.maximum(self._by_M.max(axis=1), self._by_b)
         return np.asarray(largest * self.scaled_outputs(M, b, accuracy).slope_errors)

@@ -24,7 +24,7 @@ __all__ = ["EXACT", "METHODS", "average_at_kinks", "choose", "method_name", "ref
 
 
 def method_name(method: ModuleType) -> str:
-    """Return the name of a method, which is that of its module in `methods`."""
+    """Return the name of a method: that of its module in `methods`."""
     return method.__name__.rpartition(".")[2]
 
 
@@ -55,10 +55,10 @@ KINK_OFFSET = 1e-250
 
 
 def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[ModuleType, BoolArray]:
-    """Return the methods for a problem in the order in which they are tried, each with the outputs it covers.
+    """Return {method: mask (k,) of the k outputs that it covers}, in the order in which methods are tried.
 
-    The one that takes the least time, to this `accuracy` and with derivatives if `gradient`, is first; the
-    next one follows where digits are lost. Outputs are a mask, (k,).
+    The quickest method by estimate, to this `accuracy` and with derivatives if `gradient`, is first. The next
+    ones replace it where it loses digits.
     """
     law, values, n, auto = problem.law, problem.law.values, problem.law.n, accuracy.method == "auto"
     # A problem with a number of frequencies asks for a sum over them, unless few features make one needless.
@@ -114,8 +114,8 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[Mod
 def refuse_uncovered(law: Law, accuracy: Accuracy, gradient: bool, over_budget: dict[str, float]) -> NoReturn:
     """Raise the ValueError that no method covers the outputs at this law and accuracy.
 
-    If `gradient`, derivatives are missing. `over_budget` maps the names of methods that need more terms than
-    the budget to the terms they need.
+    `gradient` says whether derivatives were requested. `over_budget` maps the names of methods that need more
+    terms than the budget to the number of terms they need.
     """
     if over_budget:
         name = min(over_budget, key=lambda method: over_budget[method])
@@ -144,10 +144,10 @@ def refuse_uncovered(law: Law, accuracy: Accuracy, gradient: bool, over_budget: 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
     """Return (outputs of `problem` in the features' own units, names of methods used, with commas between).
 
-    `problem` is that of y_i / scale_i and x_j / scale_j; the `Outputs` are those of y_i and x_j, with
-    derivatives if `gradient`. `accuracy` is aimed at. Inputs whose weight is negligible in every row are left
-    out first. The gradient by such a weight is E[x_j] dL/db_i, as x_j is independent of output i. Raises
-    ValueError if no method covers the outputs, or if digits are lost.
+    The `problem` has y_i / scale_i and x_j / scale_j in place of outputs y_i and features x_j; the `Outputs`
+    returned are for y_i and x_j, with derivatives if `gradient`. `accuracy` is aimed at. Inputs with
+    negligible weight in all rows are dropped. Their gradient is E[x_j] dL/db_i, as x_j is independent of
+    output i. Raises ValueError if no method covers the outputs, or if digits are lost.
     """
     law, reduced, has_weight = problem.law, problem, None
     if law.independent and law.classes is None:
@@ -179,11 +179,11 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Out
 
 
 def _refuse_lost(name: str, sizes: FloatArray, errors: FloatArray, law: Law, accuracy: Accuracy) -> None:
-    """Raise ValueError if the error of a loss or of derivatives is too large beside the number itself.
+    """Raise ValueError if errors of losses or derivatives are too large relative to their sizes.
 
-    `sizes` (k,) are absolute values: of each output's loss, or the largest of its derivatives by its row of
-    M; `errors` (k,) are their errors. An error may be 1 % (or 2 `accuracy.tol`, if more) of the size plus the
-    largest E x^2 at this `law`. `name` is "loss of" or "derivatives by", for the message.
+    `sizes` (k,) are the absolute values of the k outputs' losses, or of the largest derivative by each
+    output's row of M; `errors` (k,) are their errors. Allowed is max(0.01, 2 accuracy.tol) (size + max_j E
+    x_j^2), for x_j of the `law`. `name` is "loss of" or "derivatives by", for the message.
     """
     least = max(REJECT_RTOL, 2.0 * accuracy.tol)
     lost = ~(errors <= least * (np.abs(sizes) + (law.square * law.scale**2).max()))
@@ -199,8 +199,8 @@ def _refuse_lost(name: str, sizes: FloatArray, errors: FloatArray, law: Law, acc
 def average_at_kinks(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
     """Return (outputs of a problem, names of methods); at kinks derivatives are means of the one-sided ones.
 
-    A kink is where the pre-activation vanishes unless other features are active. Derivatives are set if
-    `gradient`; `accuracy` is what is aimed at.
+    At a kink the pre-activation of an output vanishes unless other features than its target are on.
+    Derivatives are set if `gradient`; `accuracy` is aimed at.
     """
     outputs, methods = _try_methods(problem, accuracy, gradient)
     has_kinks = gradient and problem.activation == "relu" and problem.law.classes is None
@@ -227,9 +227,9 @@ def _try_methods(
 ) -> tuple[Outputs, str]:
     """Return (outputs of a problem, names of methods), each output by the quickest method that covers it.
 
-    Where that method loses digits beyond `accuracy.tol`, or of derivatives that are asked for, the next one
-    is tried; with `first_only`, only where it gives no number. Derivatives are set if `gradient`. Raises
-    ValueError if an output is left without a number.
+    The next method replaces it where the error of the loss, or with `gradient` that of derivatives, is too
+    large for `accuracy.tol`; with `first_only`, only where that error is infinite. Derivatives are set if
+    `gradient`. Raises ValueError if an error stays infinite.
     """
     law, count = problem.law, problem.biases.size
     if accuracy.budget is not None:
@@ -274,9 +274,10 @@ def _try_methods(
 
 
 def _replace_less_accurate(outputs: Outputs | None, part: Outputs, which: BoolArray) -> Outputs:
-    """Return `outputs`, with those of `part` in their places where the errors in `part` are smaller.
+    """Return `outputs`, with each output replaced by that of `part` if its error there is smaller.
 
-    `part` has only the outputs in the mask `which`. If `outputs` is None, all others have infinite errors.
+    `part` has only the outputs in the mask `which`. If `outputs` is None, the other outputs get infinite
+    errors.
     """
     if outputs is None:
         count, n = which.size, part.by_M.shape[1]
@@ -295,11 +296,12 @@ def _replace_less_accurate(outputs: Outputs | None, part: Outputs, which: BoolAr
 def _is_conditioning_quicker(
     problem: LossProblem, accuracy: Accuracy, gradient: bool, first: ModuleType
 ) -> bool:
-    """Return whether to sum over the states of groups takes less than half the time of the method `first`.
+    """Return whether a sum over the states of groups takes less than half the time of the method `first`.
 
-    A group is a set of dependent features, its state says which of them are on. Given the states of all
-    groups features are independent, and the quickest method for that is called once for each joint state. The
-    times are estimates for this `problem` and `accuracy`, with derivatives if `gradient`.
+    A group is a set of dependent features; its state says which of them are on. Given the states of all
+    groups features are independent, and each joint state takes one call of the quickest method for
+    independent ones. The times are estimates for this `problem` and `accuracy`, with derivatives if
+    `gradient`.
     """
     law = problem.law
     features = law.features
@@ -319,9 +321,9 @@ def _is_conditioning_quicker(
 def _condition_on_groups(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
     """Return (outputs of a problem, names of methods), as means over the joint states of all groups.
 
-    A group is a set of dependent features, its state says which of them are on; given all states, features
-    are independent. Each joint state is left to the quickest method at this `accuracy`, with derivatives if
-    `gradient`; another one follows only where it gives no number.
+    A group is a set of dependent features; its state says which of them are on. Given all states, features
+    are independent. The quickest method at this `accuracy` solves each joint state, with derivatives if
+    `gradient`; another one follows only where its error is infinite.
     """
     law, (count, n) = problem.law, problem.weights.shape
     sums = [np.zeros(count, np.longdouble) for _ in range(4)]
@@ -357,10 +359,10 @@ def _condition_on_groups(problem: LossProblem, accuracy: Accuracy, gradient: boo
 
 
 def _joint_states(features: Features) -> Iterator[tuple[float, FloatArray]]:
-    """Yield (probability of a joint state of groups, (n,) probabilities of features to be on given it).
+    """Yield (probability of a joint state of all groups, (n,) probabilities that features are on given it).
 
-    A group is a set of dependent features, its state says which of them are on: these have probability 1, its
-    others 0, and features outside all groups the same as without the state.
+    A group is a set of dependent features; its state says which of them are on. Given the state these have
+    probability 1, the others of the group 0, and features outside all groups their own.
     """
     states = [
         [
@@ -378,10 +380,10 @@ def _joint_states(features: Features) -> Iterator[tuple[float, FloatArray]]:
 
 
 def _group_outputs_by_target(on: FloatArray, targets: IntArray) -> list[IntArray]:
-    """Return index arrays of outputs: of all whose target may be on, and of those of each target that is off.
+    """Return index arrays of outputs: one of all whose target may be on, one for each target that is off.
 
-    `targets` has the target of each output, `on` the probability of each feature. A target is off if its
-    probability is 0. Empty arrays are left out.
+    `targets` has the target of each output, `on` the probability that each feature is on. A target is off if
+    its probability is 0. Empty arrays are left out.
     """
     off = on[targets] == 0.0
     groups = [np.flatnonzero(~off), *(np.flatnonzero(targets == i) for i in np.unique(targets[off]))]

@@ -39,7 +39,7 @@ def evaluate(problem: LossProblem | NetworkProblem, accuracy: Accuracy, gradient
 
 
 def _checked_accuracy(tol: Any, **settings: Any) -> Accuracy:
-    """Return the `Accuracy` with this `tol`, ValueError unless in (0, 1); `settings` are its other fields."""
+    """Return Accuracy(tol, **settings); raise ValueError unless 0 < tol < 1."""
     return Accuracy(number("tol", tol, 0.0, 1.0, brackets="()"), **settings)
 
 
@@ -175,8 +175,8 @@ def exact_gradient(
     The loss is that of the outputs ReLU(M x + b), b a number or (n,), for features x of the `law`: a
     `Features`, or the probability p of features that are uniform on [0, 1] when on. `tol` is the error of the
     loss to aim at, in units of E x_i^2. Derivatives are good to 1e-10 of the largest entry of a row, except
-    where they themselves cancel; `value_and_gradient`, whose errors are raised, also returns by how much they
-    are off.
+    where they themselves cancel. `value_and_gradient` also returns an estimate of their error; both raise the
+    same ValueErrors.
 
     Examples
     --------
@@ -251,9 +251,9 @@ def evaluator(
     ) -> Loss:
         """Return the `Loss` of a model at the evaluator's law, with derivatives if `gradient`.
 
-        `rows` are the outputs that count, all for None; `target` is what they should be: the features
-        ("identity") or, of a `Model`, A f(x) + B x, as the name of f ("relu", "abs"), A, (A, name) or
-        (A, name, B), or "x+relu".
+        `rows` are the indices of the outputs that count, None for all. `target` is what outputs should be:
+        "identity" (the features), or for a `Model` "relu" or "abs" (of them), "x+relu", an array A for A x,
+        (A, name of f) for A f(x), or (A, name of f, B) for A f(x) + B x.
         """
         nonlocal known_law
         if isinstance(known_law, Features):
@@ -273,9 +273,9 @@ def model_loss(
 ) -> Loss:
     """Return the `Loss` of a `Model`, or of ReLU(M x + b) from arrays (M, b), at a law and an accuracy.
 
-    It has derivatives if `gradient`. `rows` are the indices of the outputs that count, all for None. `target`
-    is what outputs should be: the features ("identity") or, of a `Model`, A f(x) + B x, as the name of f
-    ("relu", "abs"), A, (A, name) or (A, name, B), or "x+relu".
+    It has derivatives if `gradient`. `rows` are the indices of the outputs that count, None for all. `target`
+    is what outputs should be: "identity" (the features), or for a `Model` "relu" or "abs" (of them),
+    "x+relu", an array A for A x, (A, name of f) for A f(x), or (A, name of f, B) for A f(x) + B x.
     """
     problem = problem_of(model, law, rows, target)
     loss = evaluate(problem, accuracy, gradient)
@@ -286,11 +286,12 @@ def model_loss(
 def problem_of(
     model: Any, law: Any, rows: npt.ArrayLike | None = None, target: Any = "identity"
 ) -> LossProblem | NetworkProblem:
-    """Return the problem to evaluate: a `Model` or ReLU(M x + b) of arrays (M, b), a law, and a target.
+    """Return the `LossProblem` of arrays (M, b) for ReLU(M x + b), or the problem of a `Model`, at a law.
 
-    `rows` are the indices of outputs that count, all for None. `target` is what outputs should be: the
-    features ("identity") or, of a `Model`, A f(x) + B x, as the name of f ("relu", "abs"), A, (A, name) or
-    (A, name, B), or "x+relu". Raises ValueError if there is no exact loss of the model.
+    `rows` are the indices of the outputs that count, None for all. `target` is what outputs should be:
+    "identity" (the features), or for a `Model` "relu" or "abs" (of them), "x+relu", an array A for A x, (A,
+    name of f) for A f(x), or (A, name of f, B) for A f(x) + B x. Raises ValueError if there is no exact loss
+    of the model.
     """
     is_identity = isinstance(target, str) and target == "identity"
     if isinstance(model, Model) and (model.hidden != "identity" or not is_identity):
@@ -311,10 +312,10 @@ def problem_of(
 
 
 def _with_model_gradient(model: Model, loss: Loss, rows: Any) -> Loss:
-    """Return `loss` of a model with linear hidden neurons, with derivatives by its arrays added.
+    """Return `loss` of a model with linear hidden neurons, with derivatives by the model's arrays added.
 
-    They are entries "W_in", "b_in" and, if it is not tied, "W_out" of `loss.gradient`. `rows` are the outputs
-    that the loss has, None for all.
+    These are entries "W_in", "b_in" and, if the model is not tied, "W_out" of `loss.gradient`. `rows` are the
+    indices of the outputs that the loss covers, None for all.
     """
     by_M, by_b = loss.by_M, loss.by_b
     if rows is not None:

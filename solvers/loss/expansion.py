@@ -60,13 +60,13 @@ class ToyLoss:
         self._accuracy = Accuracy(1e-13, method=descent_loss.method if descent_loss.exact else "auto")
         parts = [model.W_in.ravel(), *([] if self.tied else [model.W_out.ravel()]), model.b]
         self.weights = np.concatenate(parts)
-        """Those of the model, (size,)."""
+        """The model's weights, (size,)."""
         if self.weights.size > _MOST_WEIGHTS:
             rule = f"have at most {_MOST_WEIGHTS} weights and biases"
             raise ValueError(f"`model` must {rule}; got {self.weights.size}.")
 
     def __call__(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return losses (k,) and gradients (k, size) at weights (k, size)."""
+        """Return losses (k,) and gradients (k, size) at `weights` (k, size), in the order of the model's."""
         W_in, W_out, b = self._layers(np.asarray(weights, np.float64))
         n, count = self.n, len(b)
         rows = LossProblem.scaled(
@@ -102,10 +102,11 @@ class ToyLoss:
         return np.concatenate([*(part.reshape(len(by_M), -1) for part in by), by_b], axis=1)
 
     def kinks(self) -> tuple[FloatArray, FloatArray]:
-        """Return pre-activations (k,) and their gradients by the weights, (k, size).
+        """Return pre-activations (k,), and their gradients by the model's weights, (k, size).
 
-        Where one of these pre-activations is 0, derivatives of the loss jump. They are those of all outputs
-        for the input 0, and for inputs with one feature on, whose value is an atom or an end of the range.
+        Where one of these pre-activations is 0, derivatives of the loss jump. The inputs are 0, and all with
+        one feature on whose value is an atom or an end of the range of values; each output has a
+        pre-activation at each.
         """
         values, n = self.law.values, self.n
         ends = {float(v) for v in (*values.support, *(atom for atom, _ in values.atoms))}
@@ -134,21 +135,21 @@ class LossExpansion:
     fourth: FloatArray
     """L_iijj, shape (d, d)."""
     errors: tuple[float, float]
-    """Largest error of third and fourth derivatives: what two steps of differences give, apart. Large where a
-    kink of the third derivatives lies within the step."""
+    """Largest errors of `third` and of `fourth`: the change by extrapolation from two steps of differences.
+    Large where a kink of the third derivatives lies within the step."""
 
     kinks: FloatArray
     """Pre-activations as `ToyLoss.kinks` has them, shape (k,)."""
     kink_slopes: FloatArray
-    """Their derivatives along the eigenvectors, shape (k, d)."""
+    """Derivatives of `kinks` along the eigenvectors, shape (k, d)."""
 
     def margin(self, nbeta: float, localization: float) -> float:
         r"""Return the distance of the nearest kink in standard deviations of the localised posterior.
 
         A kink is where derivatives of the loss jump. The posterior is :math:`\propto \exp(-n\beta L(w) -
-        \tfrac\gamma2 |w - w^*|^2)` about the model w*, in the second order of L: `nbeta` is :math:`n\beta`,
-        sample size times inverse temperature, `localization` is :math:`\gamma`. The expansion knows of no
-        kink: below 3 or so `expected_llc` is not to be trusted.
+        \tfrac\gamma2 |w - w^*|^2)` about the model w*, with L to second order: `nbeta` is :math:`n\beta`,
+        sample size times inverse temperature, `localization` is :math:`\gamma`. The expansion ignores kinks:
+        below 3 or so `expected_llc` is not to be trusted.
         """
         precisions = nbeta * self.eigenvalues + localization
         return float(np.min(np.abs(self.kinks) / np.sqrt(self.kink_slopes**2 @ (1.0 / precisions))))
@@ -156,9 +157,9 @@ class LossExpansion:
     def expected_llc(self, nbeta: float, localization: float) -> ExpectedLLC:
         """Return the expected estimate of the local learning coefficient, over a localised posterior.
 
-        It is `theory.loss.expected_llc` with these eigenvalues and derivatives. `nbeta` is sample size times
-        inverse temperature, `localization` the strength of the quadratic term that holds the posterior at the
-        model.
+        This is `theory.loss.expected_llc` with these eigenvalues and derivatives. `nbeta` is sample size
+        times inverse temperature, `localization` the strength of the quadratic term that holds the posterior
+        at the model.
         """
         return expected_llc(self.eigenvalues, nbeta, localization, self.third, self.fourth)
 
@@ -193,7 +194,7 @@ def loss_expansion(model: Model, law: float | Features) -> LossExpansion:
     slopes = [_gradient_differences(f, w, np.eye(w.size), k * _HESSIAN_STEP * unit)[2] for k in (1.0, 2.0)]
     hessian = (4.0 * slopes[0] - slopes[1]) / 3.0
     values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
-    fine, coarse = (_higher(f, w, vectors.T, k * _STEP * unit) for k in (1.0, 2.0))
+    fine, coarse = (_third_and_fourth_derivatives(f, w, vectors.T, k * _STEP * unit) for k in (1.0, 2.0))
     third, fourth = ((4.0 * x - y) / 3.0 for x, y in zip(fine, coarse, strict=True))
     derivative_changes = [float(np.abs(x - y).max()) for x, y in zip((third, fourth), fine, strict=True)]
     z, slopes_of_z = f.kinks()
@@ -212,7 +213,7 @@ def loss_expansion(model: Model, law: float | Features) -> LossExpansion:
 
 
 def _gradients(f: ToyLoss, points: FloatArray) -> FloatArray:
-    """Return gradients (k, size) of f at the weights `points`, (k, size), some hundred at a time."""
+    """Return gradients (k, size) of f at the weights `points`, (k, size), in batches of `_POINTS`."""
     parts = [f(points[k : k + _POINTS])[1] for k in range(0, len(points), _POINTS)]
     return np.concatenate(parts)
 
@@ -226,7 +227,9 @@ def _gradient_differences(f: ToyLoss, w: FloatArray, axes: FloatArray, step: flo
     return plus, minus, (plus - minus) / (2.0 * step)
 
 
-def _higher(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
+def _third_and_fourth_derivatives(
+    f: ToyLoss, w: FloatArray, axes: FloatArray, step: float
+) -> tuple[FloatArray, FloatArray]:
     """Return third and fourth derivatives L_ijk, (d, d, d), and L_iijj, (d, d), of the loss f at w, (d,).
 
     Index i stands for the derivative along row i of `axes`, (d, d). They are central differences of gradients

@@ -83,7 +83,7 @@ def row_hessian(
     b, law = number("b", b, -LARGEST, LARGEST), as_features(law, row.size)
     frequencies = integer("frequencies", frequencies, 1, 2**24)
     if not law.independent or law.values.sides < 1:
-        return _by_differences(row, i, b, law)
+        return _derivatives_by_differences(row, i, b, law)
     unit = float(law.scale[i])
     stretch = np.append(law.scale / unit, 1.0 / unit)
     derivatives = _analytic_derivatives(row * stretch[:-1], i, b / unit, law, frequencies)
@@ -97,7 +97,7 @@ def row_hessian(
     return RowDerivatives(derivatives.loss * unit**2, derivatives.gradient * scales * unit, hessian, *errors)
 
 
-def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDerivatives:
+def _derivatives_by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDerivatives:
     """Return loss, gradient and Hessian of an output for target i, by 4-point differences of the gradient.
 
     The output is ReLU(row . x + b).

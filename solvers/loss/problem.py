@@ -41,11 +41,12 @@ class Accuracy:
     tol: float = 1e-12
     """Error to aim at for each output, in units of its loss or of E x_i^2, whichever is larger."""
     max_frequencies: int | None = None
-    """Terms of a sum over frequencies. The error of the loss is then an estimate, as the gradient's is."""
+    """Most terms of a sum over frequencies, or None. If set, the error of the loss is an estimate, as the
+    gradient's always is."""
     budget: float | None = None
-    """Terms of the sums of all outputs together, in place of `max_terms`."""
+    """Most terms of the sums of all outputs together, in place of `max_terms`; None for no such limit."""
     max_terms: float = WORK
-    """Terms of an output's sum."""
+    """Most terms of the sum of one output."""
     time_limit: float = np.inf
     """Seconds, without compiling, above which the sums of a network raise `OutOfTime`."""
     method: str = "auto"
@@ -72,22 +73,22 @@ class Law:
         self.cache: dict[Any, Any] = {}
 
     def moment(self, k: int) -> float:
-        """E v^k of the value v of a feature that is on."""
+        """Return E v^k of the value v of a feature that is on."""
         return float(self.values.moment(k))
 
     @cached_property
     def square(self) -> FloatArray:
-        """E x_i^2."""
+        """E x_i^2, (n,)."""
         return np.asarray(self.p * self.values.square)
 
     @cached_property
     def aim(self) -> FloatArray:
-        """Unit of the tolerance for each target, (n,): E x_i^2, in the whole law if this is a part of it."""
+        """Unit of the tolerance for each target, (n,): E x_i^2 of the whole law, also in `given_on`."""
         return self.square
 
     @cached_property
     def mean(self) -> FloatArray:
-        """E x_i."""
+        """E x_i, (n,)."""
         return np.asarray(self.p * self.moment(1))
 
     @cached_property
@@ -98,7 +99,8 @@ class Law:
     def given_on(self, on: FloatArray, members: IntArray) -> "Law":
         """Return the law of the features `members` given the state of each group of dependent features.
 
-        They are independent then, and on with probabilities `on`, (members.size,).
+        Given these states, which say which features of a group are on, features are independent. `on`,
+        (members.size,), are the probabilities that the `members` are on.
         """
         part = copy(self.features)
         vars(part).pop("_p_on", None)
@@ -112,7 +114,7 @@ class Law:
         return law
 
     def without(self, is_kept: BoolArray) -> "Law":
-        """Return the law of the features in the mask `is_kept`, where all features are independent."""
+        """Return the law of the features where the mask `is_kept` is true; features must be independent."""
         features = self.features
         return Law(
             Features(int(is_kept.sum()), features.p[is_kept], features.values, features.scale[is_kept])
@@ -134,7 +136,7 @@ def law_of(law: Any, n: int) -> Law:
 
 @lru_cache(64)
 def _law_of_equal_features(p: float, n: int) -> Law:
-    """Return the `Law` of n independent uniform features with probability p, cached."""
+    """Return the `Law` of n independent uniform features, each on with probability p, from a cache."""
     return law_of(as_features(p, n), n)
 
 
@@ -177,11 +179,10 @@ class LossProblem:
     def scaled(
         cls, law: Law, M: FloatArray, b: FloatArray, target: IntArray, activation: str = "relu"
     ) -> "LossProblem":
-        """Return the problem of arrays that need no checks, put in units of the features' scales.
+        """Return the problem in units of the features' scales, from arrays that need no checks.
 
-        Row k of M and b_k are those of an output g(M_k . x + b_k) whose target is feature target[k]; g is
-        `activation`. The problem's weights and biases are those of this output over the target's scale, for
-        inputs x_j / scale_j.
+        Output k is g(M_k . x + b_k) with the row M_k, and its target is feature target[k]; g is `activation`.
+        The problem's weights and biases are M_kj scale_j/scale_t and b_k/scale_t with t = target[k].
         """
         units = law.scale[target]
         weights = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
@@ -230,5 +231,5 @@ class Outputs:
 
 
 def relative_rounding(law: Law) -> float:
-    """Return the rounding error of a sum over all features, over the sum of its terms' absolute values."""
+    """Return (rounding error of a sum over all features) / (sum of the absolute values of its terms)."""
     return float(2.0**-53 * (16.0 + 4.0 * np.sqrt(law.n)))

@@ -28,7 +28,7 @@ class Loss:
     per_feature: FloatArray
     """(n,): expected squared error of each output, E (x_i - y_i)^2, without importance."""
     per_feature_error: FloatArray
-    """(n,): largest error of each of them."""
+    """(n,): largest error of each entry of `per_feature`."""
     gradient: dict[str, FloatArray] | None = None
     """Derivatives of `loss`: by 'M' (one row for each chosen output) and by 'b'. For a `Model` also by
     'W_in', 'b_in' and, if it is not tied, 'W_out'; 'M' and 'b' are then its `M` and `bias`."""
@@ -50,7 +50,7 @@ class Loss:
 
     @property
     def estimate(self) -> str:
-        """What the error estimate is, for each method that was used: proved, or heuristic and why."""
+        """What `error_estimate` is for each method that was used: a proved bound, or heuristic, and why."""
         estimates = {name: method.ESTIMATE for name, method in METHODS.items()} | ESTIMATES
         estimates[SAMPLES] = "four standard errors of a mean over samples"
         return "; ".join(f"{name}: {estimates[name]}" for name in self.method.split(", "))

@@ -13,7 +13,7 @@ ESTIMATE = "heuristic: rounding of sums of second moments, in units of their ter
 
 
 def preactivation_range(problem: LossProblem) -> tuple[FloatArray, FloatArray]:
-    """Return each output's (smallest, largest) pre-activation in a `problem`, (k,); infinite if unbounded."""
+    """Return the smallest and the largest pre-activation of each output, (k,) both; infinite if unbounded."""
     first, last = problem.law.values.support
     if not np.isfinite([first, last]).all():
         return np.full(problem.biases.size, -np.inf), np.full(problem.biases.size, np.inf)
@@ -26,7 +26,7 @@ def preactivation_range(problem: LossProblem) -> tuple[FloatArray, FloatArray]:
 
 
 def never_bends(problem: LossProblem) -> BoolArray:
-    """Return a mask of a problem's outputs that are affine: M x + b never, or always, below 0, or no ReLU."""
+    """Return a mask (k,) of outputs without ReLU, or whose ReLU never changes state."""
     if problem.activation == "identity":
         return np.ones(problem.biases.size, np.bool_)
     least, largest = preactivation_range(problem)
@@ -34,7 +34,7 @@ def never_bends(problem: LossProblem) -> BoolArray:
 
 
 def terms(law: Law) -> float:
-    """Return the number of terms of the sums over features, or over pairs of these, that an output takes."""
+    """Return the number of terms of an output's sum: n for independent features, else n^2 pairs."""
     return float(law.n if law.independent else law.n**2)
 
 
@@ -81,7 +81,7 @@ def zero_where_off(problem: LossProblem, outputs: Outputs, on: BoolArray) -> Out
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return the `Outputs` of a problem: those of M x + b where an output is always on, else of 0.
+    """Return the `Outputs` of a problem: of y = M x + b if an output is always on, of y = 0 if always off.
 
     Derivatives are set in any case; `accuracy` and `gradient` make no difference.
     """

@@ -42,9 +42,9 @@ def _add_scaled(u: Six, weight: float, v: Six) -> Six:
 
 @inlined
 def _loss_target_off(t: float) -> Six:
-    """Return ReLU(t)^2, the loss where the target x is off, and its derivatives by t, a, tt, ta, aa.
+    """Return ReLU(t)^2, the loss of the output ReLU(a x + t) where its target x is off, and five derivatives.
 
-    The output is ReLU(a x + t), tt means twice by t; those by a are 0. At the kink t = 0 that by tt is 0.
+    They are by t, a, tt (twice by t), ta, aa; those that involve a are 0. At the kink t = 0 tt is 0.
     """
     ramp = max(t, 0.0)
     return ramp * ramp, 2.0 * ramp, 0.0, 2.0 if t > 0.0 else 0.0, 0.0, 0.0
@@ -75,8 +75,9 @@ def _density_at(table: FloatArray, k: int, x: float) -> float:
 def _loss_over_piece(a: float, t: float, k: int, law: KernelLaw) -> Six:
     """Return the integral of (x - ReLU(a x + t))^2 density(x) over piece k of the law, and five derivatives.
 
-    These are by t, a, tt (twice by t), ta, aa. Piece k is an interval of values x on which the density is a
-    polynomial. Where the output is constantly 0 derivatives are means of the one-sided ones.
+    x is the target, a its weight, t the rest of the pre-activation. The derivatives are by t, a, tt (twice by
+    t), ta, aa. Piece k is an interval of values x on which the density is a polynomial. If a = t = 0,
+    derivatives are means of the one-sided ones.
     """
     low, high, density = law.ends[k, 0], law.ends[k, 1], law.density
     root = -t / a if a != 0.0 else 0.0
@@ -131,9 +132,9 @@ def _loss_over_piece(a: float, t: float, k: int, law: KernelLaw) -> Six:
 def _loss_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
     """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
 
-    x is the target, a its weight, t the rest of the pre-activation; tt means twice by t. The law of x when on
-    is `law`, it is on with probability `p_target_active`;
-    1 and 0 are allowed. This copy is inlined; `loss_and_second_derivatives_none_on` is compiled by itself.
+    x is the target, a its weight, t the rest of the pre-activation; tt means twice by t. The target is on
+    with probability `p_target_active`, 0 and 1 included, and then has the `law`. This copy is inlined;
+    `loss_and_second_derivatives_none_on` is compiled by itself.
     """
     total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     if p_target_active < 1.0:
@@ -152,8 +153,8 @@ def _loss_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) ->
 def loss_and_second_derivatives_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
     """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
 
-    x is the target, a its weight, t the rest of the pre-activation; tt means twice by t. The law of x when on
-    is `law`, it is on with probability `p_target_active`.
+    x is the target, a its weight, t the rest of the pre-activation; tt means twice by t. The target is on
+    with probability `p_target_active`, and then has the `law`.
     """
     return _loss_none_on(t, a, p_target_active, law)
 
@@ -162,12 +163,12 @@ def loss_and_second_derivatives_none_on(t: float, a: float, p_target_active: flo
 def loss_and_second_derivatives_one_on(
     b: float, m: float, a: float, p_target_active: float, law: KernelLaw
 ) -> tuple[Six, tuple[float, float, float, float]]:
-    """Return the mean over v of g(b + m v), g(t) = E (x - ReLU(a x + t))^2, and first and second derivatives.
+    """Return the mean of g(b + m v) over v, with g(t) = E (x - ReLU(a x + t))^2, and its derivatives.
 
-    v is the value of one other feature that is on, m its weight; x is the target, a its weight, on with
-    probability `p_target_active`; b is the bias. Both have the law `law` when on. The first tuple has the
-    means of g and of its derivatives by t, a, tt (twice by t), ta, aa at t = b + m v, the second the
-    derivatives of the mean of g by m, mm, bm and am.
+    x is the target, on with probability `p_target_active`, a its weight; v is the value of one other feature
+    that is on, m its weight; b is the bias. When on, both have the `law`. The first tuple has the means of g
+    and of its derivatives by t, a, tt (twice by t), ta, aa at t = b + m v, the second the derivatives of the
+    mean of g by m, mm, bm and am.
     """
     total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     d_m, d_mm, d_bm, d_am = 0.0, 0.0, 0.0, 0.0

@@ -72,14 +72,14 @@ def integrate_output(
     tolerance: float,
     with_slopes: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return an output's loss less E x^2 and its derivatives, by the contour integral, with their errors.
+    """Return (loss of an output minus E x^2, with derivatives; derivatives by m; errors), along a contour.
 
-    With `near`, for b > 0 only, it is the loss less E (x - y)^2, y being the pre-activation. The first array
-    is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms], the second the
-    derivatives by m, empty unless `with_slopes`. The third is [error of the loss, 0, 0, error of the
-    derivatives]. The output's own feature has the weight a and is on with probability `p_target_active`, 0 or
-    1; m are the weights of the features of the law `others`, `marginal` the probabilities that these are on,
-    b is the bias. `tolerance` is the error of the loss to aim at.
+    x is the target and y the pre-activation; with `near`, for b > 0 only, E (x - y)^2 is subtracted instead.
+    The first array is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]. The
+    second is empty unless `with_slopes`. The third is [error of the loss, 0, 0, error of the derivatives]. a
+    is the target's weight and `p_target_active` the probability that it is on, 0 or 1; m are the weights of
+    the other features, with the law `others`, `marginal` the probabilities that they are on; b is the bias.
+    `law` is that of a value when on, `tolerance` the error of the loss to aim at.
     """
     if law.transform[0] == 0 or not law.angle > 0.0:
         raise ValueError("`law` must be of values without bounds, with a transform and a wedge.")
@@ -159,9 +159,9 @@ NEAR = 4.0
 
 
 def terms(law: Law) -> float:
-    """Return the least number of transforms of values that an output takes: one a feature and node.
+    """Return the least cost of an output: the number of nodes s on the contour times features.
 
-    The nodes are those of the integral along the contour.
+    Each feature has a transform E e^(s v) at each node s.
     """
     return 1024.0 * law.n
 
@@ -178,9 +178,9 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     """Return the `Outputs` of a problem: integrals of `integrate_output`, plus E x^2 or E (x - y)^2.
 
-    `integrate_output` gives the loss less one of these, y being the pre-activation: less E (x - y)^2 for
-    outputs with b > 0 where that is at most 4 E x^2, less E x^2 for all others.
-    `accuracy.tol` is aimed at; derivatives are set if `gradient`.
+    `integrate_output` gives the loss minus one of these, x being the target and y the pre-activation: minus E
+    (x - y)^2 for outputs with b > 0 where that is at most 4 E x^2, minus E x^2 for all others. `accuracy.tol`
+    is aimed at; derivatives are set if `gradient`.
     """
     law, affine_part = problem.law, affine_outputs(problem)
     parts = law.values.parts

@@ -71,10 +71,11 @@ class Block(NamedTuple):
 
     members: IntArray
     values: FloatArray
-    """(states, members)."""
+    """(states, members): the value of each member, 0 where it is off. `chances` (states,) are
+    probabilities."""
     chances: FloatArray
     n_active: IntArray
-    """How many of the members are on."""
+    """(states,): how many of the members are on."""
 
 
 Side = Literal["left", "right"]  # of `numpy.searchsorted`
@@ -86,17 +87,21 @@ class Sums(NamedTuple):
     position: FloatArray
     mass: FloatArray
     variance: FloatArray
-    """Variance within each merged sum, 0 of those that were not merged."""
+    """Variance within each merged sum, 0 for those that were not merged."""
     radius: float = 0.0
-    """By how much merging moved a sum at most, with the variance that is known."""
+    """Largest distance by which a sum moved when neighbours were merged; `variance` accounts for these
+    moves."""
     displacement: float = 0.0
-    """By how much sums that are equal but for rounding were moved."""
+    """Largest distance by which a sum moved when sums that are equal but for rounding were merged."""
     dropped_mass: float = 0.0
-    """Mass that was left out."""
+    """Probability of the sums that were left out."""
 
 
 class Tail(NamedTuple):
-    """Mass and moments of the sums from each place to the end, (sums + 1,) each."""
+    """Mass, first and second moment of the sums from each index to the end, (sums + 1,) each.
+
+    Moments are not divided by the mass; the last entries are 0.
+    """
 
     mass: Long
     first: Long
@@ -126,26 +131,32 @@ def blocks_of(law: Law) -> list[Block]:
 
 
 class Step(NamedTuple):
-    """How the laws of a sum, by number of features on, follow from those before a block's term was added."""
+    """Addition of a block's term to a sum: how the distributions after it follow from its `parents`.
+
+    Distributions are listed by the number of features that are on.
+    """
 
     block: Block
     parents: list[Sums | None]
     pieces: list[list[tuple[int, IntArray]]]
-    """For each number on after: (number on before, indices of the states of the block that add the rest)."""
+    """For each number of features on after the step: (number before, indices of the block's states that add
+    the rest)."""
     merged: list[IntArray]
-    """For each number on after: index in the law after of each (state, sum before), piece by piece; -1 for
-    those that were dropped."""
+    """For each number of features on after the step: index, in the distribution after, of each (state, sum
+    before), piece by piece; -1 for those that were dropped."""
 
 
 @kernel
 def _merge_sorted(
     position: FloatArray, mass: FloatArray, variance: FloatArray, order: IntArray, most: int, equal: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray, float, float]:
-    """Return (positions, masses, variances, indices, width, displacement) of sums, with neighbours merged.
+    """Return (positions, masses, variances, indices, width, displacement) of sums with neighbours merged.
 
-    `order` sorts `position`. Sums that differ from their neighbour by at most `equal` are merged into their
-    mean. If more than `most` are left, those in the same one of `most` cells of one width are, but for the
-    likeliest. `indices` (sums,) say which each became, `width` is 0 without cells.
+    `position`, `mass` and `variance` (sums,) are the sums' values, probabilities, and variances from earlier
+    mergers; `order` sorts `position`. Neighbours at most `equal` apart are merged into their mean;
+    `displacement` is the largest distance that this moves one. If more than `most` are left, the range is cut
+    into `most` cells of one `width`, and the sums of a cell are merged, except for the likeliest; else
+    `width` is 0. `indices` (sums,) say which of the sums returned each became.
     """
     count = order.size
     new_position, new_mass, new_variance = np.empty(count), np.empty(count), np.empty(count)
@@ -201,12 +212,12 @@ def _convolve(
     row: FloatArray,
     limit: tuple[int, float, float],
 ) -> tuple[Sums, IntArray]:
-    """Return (law of a sum with a block's term added, index in it of each sum before, -1 if dropped).
+    """Return (distribution of a sum with a block's term added, index in it of each sum before, or -1).
 
-    `parents` has the laws of the sum so far by number of features on, `pieces` those to take, each with the
-    indices of the block's states that go with it. `row` are the weights, and `limit` has the number of values
-    from which neighbours are merged, the distance below which values are equal, and the mass that may be
-    left out: half of it of the least sums, half of the largest. Fewer than 64 sums all stay.
+    `parents` has the distributions before, by number of features on. `pieces` lists those to take: (number
+    on, indices of the block's states to combine them with). `row` are the weights. `limit` is (number of
+    values above which neighbours are merged, distance up to which values count as equal, probability that may
+    be left out, half of it at either end). Fewer than 64 sums all stay.
     """
     most, equal, least = limit
     parts, radius, displacement, dropped = [], 0.0, 0.0, 0.0
@@ -238,11 +249,12 @@ def _convolve(
 def _law_of_sum(
     row: FloatArray, blocks: list[Block], limit: tuple[int, float, float], total: int | None, with_steps: bool
 ) -> tuple[list[Sums | None], list[Step]]:
-    """Return (law of the sum of a row's weights times the values of the features of some blocks, its steps).
+    """Return (distribution of sum_j row_j x_j over the features in some blocks, the `Step`s that built it).
 
-    `limit` is that of `_convolve`. If `total` is not None, entry c of the law is the part with c features on,
-    up to `total`, or None; else it has one entry. A step belongs to each block, `with_steps`; they hold all
-    laws on the way, which derivatives need.
+    `limit` is that of `_convolve`: (most values, distance of equal ones, probability to leave out). If
+    `total` is not None, entry c of the distribution is the part with c features on, up to `total`, or None if
+    there is no such pattern; else there is one entry. Derivatives need the steps, one for each block; there
+    are none unless `with_steps`.
     """
     empty = Sums(np.zeros(1), np.ones(1), np.zeros(1))
     by_count: list[Sums | None] = [empty] + [None] * (total or 0)
@@ -271,9 +283,9 @@ def _law_of_sum(
 
 
 def _tail_moments(sums: Sums) -> Tail:
-    """Return sums from each of the values s_k on: of mass w_k, of w s, w E s^2 and w |s|, (values + 1,) each.
+    """Return the `Tail` of a distribution: its mass and moments summed from each of its values to the end.
 
-    They are not divided by the mass; the last entries are 0. E s^2 has the variance of merged values too.
+    The second moment has the variance of merged values, too.
     """
 
     def tail(x: FloatArray) -> Long:
@@ -294,11 +306,11 @@ class LossPart(NamedTuple):
 
 
 def _loss_given_target(left: Sums, right: Sums, tail: Tail, t: float, x: float) -> LossPart:
-    """Return E (x - ReLU(t + nu))^2 for the target's value x, nu being the interference.
+    """Return E (x - ReLU(t + nu))^2, with errors, for the target's value x and the interference nu.
 
-    nu is a sum of `left` plus one of `right`, the sums over either half of the other features. `tail` has the
-    `_tail_moments` of `right`; t is the bias and the term of the target's group. Mass that was dropped does
-    not count.
+    nu is a sum of `left` plus one of `right`: distributions of the sums over two halves of the other
+    features. `tail` has the `_tail_moments` of `right`; t is the bias plus the terms of the target's group.
+    Mass that was dropped does not count.
     """
     y = t + left.position
     edge = np.searchsorted(right.position, -y, side="right")
@@ -316,11 +328,11 @@ def _loss_given_target(left: Sums, right: Sums, tail: Tail, t: float, x: float) 
 
 
 def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
-    """Return a bound of the change of `_loss_given_target` by merging neighbouring sums of the halves.
+    """Return a bound of the change of E (x - ReLU(y + r))^2 by merging neighbouring sums of the halves.
 
-    That is E (x - ReLU(y + r))^2 for the target's value x, over the sums y, those of the `left` half of the
-    other features plus t (bias and term of the target's group), and r of the `right` half. The bound is a sum
-    over the pairs for which y + r is near the kink.
+    x is the target's value; y are the sums of the `left` half of the other features plus the bias and the
+    terms of the target's group, r those of the `right` half. The bound is a sum over pairs with y + r near
+    the kink.
     """
     reach = left.radius + right.radius
     if reach == 0.0:
@@ -331,7 +343,7 @@ def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
 
 
 def _near_kink(y: FloatArray, right: Sums, reach: float, terms: FloatArray) -> FloatArray:
-    """Return, (k, y), sums of `terms`, (k, sums), over the sums r of `right` with |y + r| <= `reach`."""
+    """Return sums of `terms` (k, sums) over those sums r of `right` with |y + r| <= `reach`, (k, y.size)."""
     totals = np.concatenate([np.zeros((len(terms), 1)), np.cumsum(terms, axis=1)], axis=1)
     first = np.searchsorted(right.position, -y - reach, side="left")
     last = np.searchsorted(right.position, -y + reach, side="right")
@@ -344,7 +356,7 @@ class Slopes(NamedTuple):
     level: FloatArray
     """The derivative at the mean of each merged sum."""
     slope: FloatArray
-    """Its derivative within a merged sum, where the other half decides nothing."""
+    """The derivative of `level` by the sum, with no pair of sums moving across the kink."""
 
 
 def _slopes_given_target(
@@ -352,11 +364,11 @@ def _slopes_given_target(
 ) -> tuple[Slopes, float, float]:
     """Return (derivatives by the sum over the `left` half, size of their terms, variance of their errors).
 
-    The loss is E (x - ReLU(t + nu))^2 given the target's value x, the interference nu being a sum of `left`
-    plus one of `right`; `tail` has the `_tail_moments` of `right`, t is the bias and the term of the target's
-    group. Where the output is 0, which it is if it differs from 0 by at most `tie`, the derivative is the
-    mean of the one-sided ones. The size is a mean over the left half. The variance is that of the mean of the
-    derivative if the pairs of merged sums near the kink are on independent sides of it.
+    The loss is E (x - ReLU(t + nu))^2 given the target's value x; the interference nu is a sum of `left` plus
+    one of `right`, whose `_tail_moments` are `tail`; t is the bias plus the terms of the target's group.
+    Where |t + nu| <= `tie` the derivative is the mean of the one-sided ones. The size is a mean over the left
+    half. The variance is that of the mean derivative if each pair of merged sums near the kink were on a
+    random side of it.
     """
     y, reach = t + left.position, left.radius + right.radius
     level, slope, size = np.zeros((3, y.size))
@@ -401,15 +413,15 @@ class HalvedOutput(NamedTuple):
     states: list[State]
     halves: tuple[list[Block], list[Block]]
     reach: float
-    """The largest pre-activation there may be, and the largest value."""
+    """Bound of |pre-activation| + |target|."""
     total: int | None
-    """How many features are on, if that is given."""
+    """How many features are on, or None if that is not fixed."""
 
 
-def _make_task(row: FloatArray, i: int, b: float, law: Law) -> HalvedOutput:
+def _halve_output(row: FloatArray, i: int, b: float, law: Law) -> HalvedOutput:
     """Return the `HalvedOutput` of the output with weights `row` and bias b whose target is feature i.
 
-    That holds what a solution needs: the states of the group of feature i, and all others in two halves.
+    The other features' blocks go to the two halves by turns, in order of their largest weight.
     """
     blocks, total = law.cache["blocks"], law.features.exactly
     largest = max(abs(x) for x, _ in law.values.atoms)
@@ -440,21 +452,21 @@ class Pair(NamedTuple):
 
     state: State
     counts: tuple[int, int]
-    """How many features are on in either half, 0 where that is not given."""
+    """How many features are on in either half; 0 if the number of features that are on is not fixed."""
     sums: tuple[Sums, Sums]
     tails: tuple[Tail, Tail]
 
 
-def _pairs(task: HalvedOutput, halves: list[Half]) -> list[Pair]:
+def _pairs(output: HalvedOutput, halves: list[Half]) -> list[Pair]:
     """Return a `Pair` for each state of the target's block, with the distributions of both halves' sums.
 
-    `task` is the output. If the number of features that are on is fixed, there is a pair for each way to
-    split it between the halves; entry c of a half's list then has the sums with c features on.
+    `halves` has (distributions, steps) of each half's sum, from `_law_of_sum`. If the number of features that
+    are on is fixed, there is a pair for each way to split it between the halves.
     """
     tails = [[None if sums is None else _tail_moments(sums) for sums in laws] for laws, _ in halves]
     pairs = []
-    for state in task.states:
-        left = 0 if task.total is None else task.total - state.n_active
+    for state in output.states:
+        left = 0 if output.total is None else output.total - state.n_active
         for count in range(left + 1):
             counts = count, left - count
             first_half, second_half = (laws[k] for (laws, _), k in zip(halves, counts, strict=True))
@@ -469,16 +481,15 @@ def _pairs(task: HalvedOutput, halves: list[Half]) -> list[Pair]:
     return pairs
 
 
-def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, displacement: float) -> float:
+def _input_rounding(output: HalvedOutput, law: Law, part: LossPart, displacement: float) -> float:
     """Return a bound of the loss's error by the rounding of probabilities and of pre-activations.
 
-    `part` is the loss of the output `task` as computed, `displacement` the largest change of a sum by
-    merging. A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values, by
-    scaling of weights, products and sums, and exact where nothing is on. A change d of the output changes E
-    e^2 by at most 2 sqrt(E e^2 E d^2) + E d^2. A probability is a product, off by 2 (n + 1) units, and so is
-    its divisor.
+    `part` is the computed loss, `displacement` the largest change of a sum by merging. With u = 2^-53 and the
+    sum S of its terms' absolute values, a pre-activation is off by at most (n + 5) u S, and exact where
+    nothing is on. A change d of the output changes E e^2 by at most 2 sqrt(E e^2 E d^2) + E d^2. A
+    probability is a product, off by a factor 1 + 2 (n + 1) u, and so is its divisor.
     """
-    row, b, loss = task.row, task.b, part.loss + part.rounding
+    row, b, loss = output.row, output.b, part.loss + part.rounding
     p, weights = law.p, np.abs(row)
     absolute = sum(abs(x) * chance for x, chance in law.values.atoms)
     mean, p_any = absolute * float(p @ weights), min(float(p.sum()), 1.0)
@@ -498,11 +509,12 @@ def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, displacement: 
 def _pull_back(
     level: FloatArray, slope: FloatArray, distance: FloatArray, indices: IntArray, chances: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return levels and slopes of derivatives by the sums before a step, and levels (states, sums) after it.
+    """Return levels and slopes by the sums before a step, and levels by these plus a state's term.
 
-    A step adds a block, with `chances` (states,) of its states. `level` and `slope` are those at the merged
-    sums after the step. For each state and each sum before the step, `indices` (states, sums) has the index
-    of the merged sum, -1 if it was dropped, and `distance` (states, sums) the distance to the merged sum.
+    Levels are the derivatives of the loss by a sum, slopes those of the levels. A step adds a block, whose
+    states have the probabilities `chances`; `level` and `slope` are given at the merged sums after it. For
+    each state and sum before the step, `indices` (states, sums) is the index of the merged sum, -1 if
+    dropped, and `distance` (states, sums) is how far the unmerged sum lies from it.
     """
     states, count = indices.shape
     levels = np.zeros((states, count))
@@ -518,14 +530,14 @@ def _pull_back(
 
 
 def _pull_back_half(
-    task: HalvedOutput, laws: list[Sums | None], steps: list[Step], slopes: dict[int, Slopes]
+    output: HalvedOutput, laws: list[Sums | None], steps: list[Step], slopes: dict[int, Slopes]
 ) -> FloatArray:
-    """Return the derivatives (n,) of a loss by the weights of the features in one half of the output `task`.
+    """Return the derivatives (n,) of a loss by the weights of the features in one half of an output.
 
-    `laws` are the distributions of the half's sum by the number of features on, `steps` those in which they
-    were built, one block a step; `slopes` has the derivatives of the loss by the sum, by number on.
+    `laws` are the distributions of the half's sum, by number of features on, and `steps` the `Step`s that
+    built them; `slopes` has the derivatives of the loss by the sum, by number on.
     """
-    by_row = np.zeros(task.row.size)
+    by_row = np.zeros(output.row.size)
     for block, parents, pieces, merged in reversed(steps):
         earlier: dict[int, Slopes] = {}
         for count, at in slopes.items():
@@ -537,7 +549,7 @@ def _pull_back_half(
                 size = partial.position.size
                 indices = merged[count][start : start + states.size * size].reshape(states.size, size)
                 start += states.size * size
-                step = block.values[states] @ task.row[block.members]
+                step = block.values[states] @ output.row[block.members]
                 distance = np.add.outer(step, partial.position) - sums.position[indices]
                 chances = block.chances[states]
                 level, slope, levels = _pull_back(at.level, at.slope, distance, indices, chances)
@@ -550,14 +562,14 @@ def _pull_back_half(
 
 
 def _output_derivatives(
-    task: HalvedOutput, pairs: list[Pair], steps: list[list[Step]]
+    output: HalvedOutput, pairs: list[Pair], steps: list[list[Step]]
 ) -> tuple[FloatArray, float, float]:
     """Return derivatives of an output's loss by weights (n,) and by bias, and an estimate of their errors.
 
-    `task` is the output, `pairs` are those of `_pairs`, and `steps` holds for each of the two halves of the
-    other features the steps in which the distribution of its sum was built.
+    `pairs` are those of `_pairs`. For each of the two halves of the other features, `steps` has the `Step`s
+    that built the distribution of its sum.
     """
-    row, b, target_block, _, halves, reach, _ = task
+    row, b, target_block, _, halves, reach, _ = output
     by_row, by_b, size, tie, longest, variance = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1, 0.0
     dropped = 0.0
     for first, side in ((0, 1), (1, 0)):
@@ -580,7 +592,7 @@ def _output_derivatives(
                 earlier.level + chance * slopes.level, earlier.slope + chance * slopes.slope
             )
             laws[count] = sums[first]
-        by_row += _pull_back_half(task, laws, steps[first], by_count)
+        by_row += _pull_back_half(output, laws, steps[first], by_count)
     largest = max(
         1.0, *(float(np.abs(block.values).max()) for block in (target_block, *halves[0], *halves[1]))
     )
@@ -590,7 +602,7 @@ def _output_derivatives(
 
 
 class Solution(NamedTuple):
-    """Loss of an output, with its derivatives, and by how much sums that count as equal were moved."""
+    """Loss of an output, with its derivatives, and the largest move of sums that count as equal."""
 
     part: LossPart
     by_row: FloatArray
@@ -599,13 +611,14 @@ class Solution(NamedTuple):
     displacement: float
 
 
-def _solve_output(task: HalvedOutput, tolerance: float, slope_tolerance: float) -> Solution:
-    """Return the loss of the output `task` with its derivatives by weights and bias.
+def _solve_output(output: HalvedOutput, tolerance: float, slope_tolerance: float) -> Solution:
+    """Return the `Solution` of an output: its loss, and derivatives by weights and bias, with errors.
 
-    Sums are merged no more than `tolerance` of the loss and `slope_tolerance` of the largest derivative
-    allow; that is inf if there need be no derivatives, which are 0 then.
+    Sums are merged less and less until the loss is good to about `tolerance` and derivatives to
+    `slope_tolerance`, or the largest number of sums is reached. Derivatives are 0 if `slope_tolerance` is
+    inf.
     """
-    row, b, target_block, _, halves, reach, total = task
+    row, b, target_block, _, halves, reach, total = output
     equal = 4.0 * UNIT * reach
     least = 0.0 if total is not None else 0.01 * tolerance / (row.size * reach**2)
     states = _count_states(halves[0])
@@ -615,7 +628,7 @@ def _solve_output(task: HalvedOutput, tolerance: float, slope_tolerance: float) 
     by_row, by_b, slope_error = np.zeros(row.size), 0.0, 0.0
     while True:
         laws = [_law_of_sum(row, half, (most, equal, least), total, has_slopes) for half in halves]
-        pairs = _pairs(task, laws)
+        pairs = _pairs(output, laws)
         parts, mass, dropped, displacement = np.zeros(3), np.longdouble(0.0), 0.0, 0.0
         for (values, x, chance, _), _, (first_half, second_half), tails in pairs:
             t = b + float(row[target_block.members] @ values)
@@ -633,7 +646,7 @@ def _solve_output(task: HalvedOutput, tolerance: float, slope_tolerance: float) 
         # The loss changes by the square of the distance of sums.
         growth = np.sqrt(merging / (0.25 * tolerance))
         if has_slopes and (merging <= 0.5 * tolerance or most >= largest):
-            by_row, by_b, slope_error = _output_derivatives(task, pairs, [steps for _, steps in laws])
+            by_row, by_b, slope_error = _output_derivatives(output, pairs, [steps for _, steps in laws])
             growth = max(growth, (slope_error / slope_tolerance) ** (2.0 / 3.0))
         if growth <= np.sqrt(2.0) or most >= largest:
             break
@@ -654,7 +667,7 @@ def _count_states(blocks: list[Block]) -> float:
 def _count_sums_of_half(law: Law) -> float:
     """Return the most values that the sum over half of the independent groups and single features may have.
 
-    It also stores these, as `Block`s, in the law's cache.
+    The groups and features are made as `Block`s, and stored in the law's cache.
     """
     if "blocks" not in law.cache:
         law.cache["blocks"] = blocks_of(law)
@@ -670,7 +683,7 @@ def _count_sums_of_half(law: Law) -> float:
 def has_few_states(law: Law) -> bool:
     """Return whether each group of dependent features has at most `MOST_STATES` joint states.
 
-    A state has an atom of the law of values for each feature that is on; densities are not considered.
+    Each feature that is on has one of the atoms of the law of values in a state; a density does not count.
     """
     atoms = float(len(law.values.atoms))
     return all(np.sum(atoms ** patterns.sum(axis=1)) <= MOST_STATES for _, patterns, _ in law.features.groups)
@@ -692,8 +705,8 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     """Return the `Outputs` of a problem to `accuracy.tol`; derivatives are 0 unless `gradient`.
 
-    Derivatives are good to `SLOPE_TOLERANCE` or `accuracy.tol`, in units of E x^2, or to what the largest
-    number of sums gives; their error is an estimate.
+    The error of derivatives, an estimate, is about max(`SLOPE_TOLERANCE`, accuracy.tol) E x^2 at most, unless
+    the largest number of sums is too small for that.
     """
     law, M, features, b = problem.law, problem.weights, problem.target, problem.biases
     count, n = M.shape
@@ -706,15 +719,17 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
 
     def solve_output(k: int) -> None:
         """Write losses, derivatives and errors of output k."""
-        task = _make_task(M[k], int(features[k]), float(b[k]), law)
-        solution = _solve_output(task, float(tolerance[k]), float(slope_tolerance[k]) if gradient else np.inf)
+        output = _halve_output(M[k], int(features[k]), float(b[k]), law)
+        solution = _solve_output(
+            output, float(tolerance[k]), float(slope_tolerance[k]) if gradient else np.inf
+        )
         losses[k] = solution.part.loss
-        rounding = _input_rounding(task, law, solution.part, solution.displacement)
+        rounding = _input_rounding(output, law, solution.part, solution.displacement)
         errors[k] = solution.part.rounding + solution.part.merging + rounding
         if gradient:
             by_M[k], by_b[k], slope_errors[k] = solution.by_row, solution.by_b, solution.slope_error
             silent = np.ones(n, np.bool_)  # a feature without weight is independent of the output
-            for block in (task.target_block, *task.halves[0], *task.halves[1]):
+            for block in (output.target_block, *output.halves[0], *output.halves[1]):
                 silent[block.members] = False
             by_M[k, silent] = law.mean[silent] * by_b[k]
 

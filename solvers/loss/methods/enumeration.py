@@ -33,10 +33,10 @@ KINK = 2.0**-52
 
 
 def blocks(law: Features) -> list[IndependentGroup]:
-    """Return the blocks of a law: groups and single features, with the probabilities of their patterns.
+    """Return the blocks of a law, groups and single features, with the probabilities of their patterns.
 
-    If exactly k features are on, probabilities are multiplied by e^(s times number on), with one s for which
-    the mean number on is k, and normalised; the law given that k are on stays the same.
+    If exactly k features are on, the probability of a pattern with h on is multiplied by e^(s h), with one s
+    for which the mean number on is k, and normalised. The law given that k are on stays the same.
     """
     return law.blocks if law.exactly is None else blocks_given(law.blocks, law.exactly)
 
@@ -63,8 +63,8 @@ def pattern_probabilities(law: Features) -> FloatArray:
 def _loss_of_binary_pattern(g: FloatArray, b: float, target: int, slope: FloatArray) -> tuple[float, float]:
     """Return (x - ReLU(b + sum g))^2 for binary values and its derivative by b; write those by g to `slope`.
 
-    `g` has the weights of the features that are on. x is 1 if `target`, its position among them, is not -1.
-    Where the sum is 0 but for rounding, the derivative is the mean of both sides.
+    `g` has the weights of the features that are on. `target` is the position of the target x among them, or
+    -1: then x = 0, else 1. Where the sum is 0 but for rounding, derivatives are means of both sides.
     """
     z, lost, size = b, 0.0, abs(b)
     for x in g:  # compensated: at z = 0 the derivative jumps
@@ -115,7 +115,7 @@ def _loss_of_uniform_pattern(
 
 @inner
 def _add_compensated(total: float, lost: float, term: float) -> tuple[float, float]:
-    """Return (total + term, `lost` plus what rounding loses of it), of Neumaier's compensated summation."""
+    """Return (total + term, `lost` + what rounding loses of this sum), as in Neumaier's compensated sum."""
     new = total + term
     if abs(total) >= abs(term):
         return new, lost + ((total - new) + term)
@@ -128,10 +128,10 @@ def _sum_over_patterns(
 ) -> tuple[float, float, float, float]:
     """Return (loss, derivative by b, size of the loss, size of the derivatives) of one output.
 
-    The output is ReLU(row . x + b), its target feature i. These are sums over all patterns q of on and off,
-    with the probabilities weights[q], where bit j of q says whether feature j is on. Rounding errors are in
-    units of the sizes. The derivatives by the row are written to `by`. `sides` is 0 for values that are 1, 1
-    for uniform ones on [0, 1], 2 for those on [-1, 1].
+    The output is ReLU(row . x + b), its target feature i. All are means over the on/off patterns q, with the
+    probabilities weights[q]; bit j of q says whether feature j is on. The derivatives by the row are written
+    to `by`. A rounding error is a small multiple of a size. `sides` is 0 for values that are 1, 1 for uniform
+    ones on [0, 1], 2 for those on [-1, 1].
     """
     n = row.size
     on = np.empty(n, np.int64)
@@ -211,7 +211,7 @@ FALLBACK_RTOL = 1e-10  # they lose fewer digits than `folding`
 
 
 def terms(law: Law) -> float:
-    """Return the cost of an output: on/off patterns, times the faces of the cubes that their values fill."""
+    """Return the cost of an output: the sum over on/off patterns of the faces of the values' cubes."""
     return float({1: 4.0, 2: 7.0}.get(law.values.sides, 2.0) ** law.n)
 
 

@@ -21,9 +21,9 @@ ROUNDING = 1e-14  # of one pattern
 
 
 def covers(problem: LossProblem) -> bool:
-    """Return whether features are equal and uniform, patterns few, and each feature has its output, in order.
+    """Return whether features are equal and uniform, and output i has feature i as its target, for all i.
 
-    At most `PATTERNS` patterns of on and off count, with at most `MOST_ON` features on.
+    Also, at most `MOST_ON` features may be on, in at most `PATTERNS` patterns of on and off.
     """
     law = problem.law
     if not (law.features.has_equal_features and np.array_equal(problem.target, np.arange(law.n))):

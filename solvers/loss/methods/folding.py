@@ -43,7 +43,7 @@ _ROUNDING, _ATOM, _SLOPES = 2.0**-47, 2.0**-50, 2.0**-44
 
 @inner
 def _term_moments(w: FloatArray, p: FloatArray, edge: float) -> FloatArray:
-    """Return E x^m (w x)^r / r!, (3, n, n + 4), for m = 0, 1, 2, of features x with weights w.
+    """Return E x^m (w x)^r / r! for m = 0, 1, 2, each feature x of weight w, and r < n + 4: (3, n, n + 4).
 
     A feature is on with probability p and then uniform on [edge, 1], else 0; the entry for m = r = 0 is 1.
     """
@@ -86,12 +86,13 @@ def _sum_moments(factors: FloatArray, at: int) -> FloatArray:
 
 @inner
 def _build_tree(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, int]:
-    """Return (tree, number of nodes): pre-activations y, numbers of weights still ahead, and children.
+    """Return ((y, level, off, top, bottom), number of nodes) of the tree that averages features one by one.
 
-    Node 1 is the root, with y = b and all weights `w` ahead; a child has one less, the last, which is added
-    to y times its feature's value. There are at most `most` nodes, parents first. The children are where that
-    feature is off, where its value is 1, and where it is `edge`, the least one; if that is 0, the first and
-    the last are the same. Node 0 stands for all y that cannot become positive. A leaf's children are -1.
+    Node i is a pre-activation y[i] to which the first level[i] weights are still to be added, times their
+    features' values. Node 1 is the root, with y = b and all of `w` ahead. The children take in the last
+    weight ahead: off[i] where its feature is off, top[i] where its value is 1, bottom[i] where it is `edge`,
+    the least value (the same as off[i] if that is 0). A leaf, positive whatever is ahead, has children -1;
+    node 0 stands for all y that cannot become positive. There are at most `most` nodes, parents first.
     """
     n = w.size
     low, high = np.zeros(n + 1), np.zeros(n + 1)
@@ -128,11 +129,11 @@ def _ramp_powers(y: float, F: FloatArray, top: int) -> None:
 def _fold_row(
     T: FloatArray, node: int, off: int, top: int, bottom: int, c: float, width: float, orders: int
 ) -> None:
-    """Write a node's row of the table T, means of F_k(y) = y_+^k/k!, from its children's rows.
+    """Write row `node` of the table T, means of F_k(y) = y_+^k/k! for k < `orders`, from its children's rows.
 
-    They are written for k < `orders`. The children are those where the folded feature is `off`, where its
-    value is 1 (`top`), and where it is `edge`, the least one (`bottom`); `c` is the probability that it is
-    on, and `width` is (1 - edge) times its weight.
+    The children are the nodes where the folded feature is off (`off`), where its value is 1 (`top`), and
+    where it is `edge`, the least one (`bottom`). `c` is the probability that the feature is on, and `width`
+    is (1 - edge) times its weight.
     """
     for k in range(orders):
         T[node, k] = (1.0 - c) * T[off, k] + c / width * (T[top, k + 1] - T[bottom, k + 1])
@@ -151,13 +152,12 @@ def _backpropagate_fold(
     edge: float,
     orders: int,
 ) -> float:
-    """Add the loss's derivatives by a node's row to those by its children's; return that by its weight v.
+    """Add derivatives through row `node` of T to its children's rows of T_by; return that by the weight v.
 
     T has a row of means of F_k(y) = y_+^k/k!, k < `orders`, for each node of a tree of pre-activations y, and
-    T_by the loss's derivatives by these. The node's children are those where the folded feature, of weight v,
-    is `off`, where its value is 1 (`top`), and where it is `edge`, the least one (`bottom`); c is the
-    probability that it is on. With s = c / (1 - edge) an entry of the row is
-    T_k = (1 - c) T_off,k + s (T_top,k+1 - T_bottom,k+1) / v. The children lie at v and at edge v, so that its
+    T_by the loss's derivatives by these. The children are the nodes where the folded feature, of weight v, is
+    off (`off`), 1 (`top`), and `edge`, the least value (`bottom`); c is the probability that it is on. With s
+    = c / (1 - edge) an entry of the row is T_k = (1 - c) T_off,k + s (T_top,k+1 - T_bottom,k+1) / v, and its
     derivative by v is (s (T_top,k - edge T_bottom,k) - (T_k - (1 - c) T_off,k)) / v.
     """
     slope, share = 0.0, c / (1.0 - edge)
@@ -183,16 +183,14 @@ def _fill_means(
     U: FloatArray,
     V: FloatArray,
 ) -> None:
-    """Fill U with the means of F_k(y) = y_+^k/k! at all nodes, V with those of x F_k, x a target ahead.
+    """Fill U with the means of F_k(y) = y_+^k/k! at all nodes of a tree, V with those of x F_k, x the target.
 
-    A node is a pre-activation y to which the first l of the n terms w_j x_j, those ahead, are still to be
-    added; the means are over these. Row i of U and of V, (nodes, n + 4), is for node i, column k for F_k.
-    `tree` has y, l and three children of each of its `count` nodes: where x_l is off, is 1, and is `edge`,
-    the least value if on. A leaf, which stays positive whatever is ahead, has children -1; node 0 stays
-    negative, and its means are 0.
-    h[0, l, r] and h[1, l, r] are E nu^r/r! and E x nu^r/r! of the sum nu of the first l terms. `w` and p are
-    the weights in order of rising size and the probabilities that their features are on, and x is feature
-    `at` of them. V is set only where it is ahead.
+    `tree` is that of `_build_tree`, with `count` nodes: pre-activations y to which the first l of the n terms
+    w_j x_j are still to be added. Row i of U and V, (nodes, n + 4), has the means over these terms for node
+    i, column k for F_k. V is set only where x is among the l. h[0, l, r] and h[1, l, r] are E nu^r/r! and E x
+    nu^r/r! of the sum nu of the first l terms. w and p are the weights in order of rising size and the
+    probabilities that their features are on, `edge` is the least value of one that is on, and x is feature
+    `at`.
     """
     y, level, off, top, bottom = tree
     n = w.size
@@ -240,16 +238,15 @@ def _backpropagate_means(
     slope: FloatArray,
     h_by: FloatArray,
 ) -> None:
-    """Add a loss's derivatives by weights to `slope`, by moments to `h_by`, from the root's in `work`.
+    """Add a loss's derivatives by weights to `slope`, by moments to `h_by`, from those by the root's means.
 
-    `work` is (U, V, U_by, V_by), each with a row for each node of a tree: means of F_k(y) = y_+^k/k! and of
-    x F_k, x being the target, and the loss's derivatives by these, of which only the rows of the root, node
-    1, are set before. A node is a pre-activation y to which the first l of n terms w_j x_j are still to be
-    added; `tree` has y, l and three children of each of its `count` nodes: where x_l is off, is 1, and is
-    `edge`, the least value if on; a leaf's are -1. `h_by`, (2, n + 1, n + 4), is by the moments E nu^r/r! and
-    E x nu^r/r!, at [0, l, r] and [1, l, r], of the sum nu of the first l terms, which leaves use. `slope` is
-    (n,). `w` and p are the weights in order of rising size and the probabilities that their features are on;
-    x is feature `at` of them.
+    `work` is (U, V, U_by, V_by), with a row for each node of a tree: U and V as `_fill_means` leaves them,
+    means of F_k(y) = y_+^k/k! and of x F_k for the target x; U_by and V_by for the loss's derivatives by
+    these, of which only row 1, the root's, is set before. `tree`, with `count` nodes, is that of
+    `_build_tree`. `slope` is (n,). `h_by`, (2, n + 1, n + 4), is for derivatives by the moments E nu^r/r! and
+    E x nu^r/r! of the sum nu of the first l terms w_j x_j, at [0, l, r] and [1, l, r]. w and p are the
+    weights in order of rising size and the probabilities that their features are on, `edge` is the least
+    value of one that is on, and x is feature `at`.
     """
     y, level, off, top, bottom = tree
     U, V, U_by, V_by = work
@@ -298,12 +295,12 @@ def _backpropagate_means(
 def _backpropagate_moments(
     factors: FloatArray, at: int, h: FloatArray, h_by: FloatArray, slope: FloatArray
 ) -> None:
-    """Add to `slope` (n,) derivatives of the loss by weights through the moments h, from those by moments.
+    """Add a loss's derivatives by weights, through the moments h, to `slope` (n,), from those by h in `h_by`.
 
     h, (2, n + 1, n + 4), has E nu^r/r! and E x nu^r/r!, at [0, l, r] and [1, l, r], of the sum nu of the
-    first l terms w_j x_j in order of rising weight, x being the target, feature `at` in this order; `h_by`,
-    of the same shape, has the loss's derivatives by these and is overwritten. `factors`, (3, n, n + 4), are
-    moments of single terms: E x_j^m (w_j x_j)^r/r! at [m, j, r].
+    first l terms w_j x_j in order of rising weight; x is the target, feature `at` in this order. `h_by`, of
+    the same shape, is overwritten. `factors`, (3, n, n + 4), are moments of single terms: E x_j^m (w_j
+    x_j)^r/r! at [m, j, r].
     """
     _, n, orders = factors.shape
     for j in range(n - 1, -1, -1):
@@ -338,8 +335,8 @@ def _row_loss(
 
     Its target is feature i. Feature j is on with probability chances[j] and then uniform on [edge, 1]. With
     `slopes` the derivatives by the row are written to `by`. `work` has four scratch arrays with a row for
-    each pre-activation that the recursion over features visits (a node of a tree; features are averaged over
-    one by one, from b on): two for means at the nodes; two for derivatives by these, unused without `slopes`.
+    each node of the tree (`_build_tree`): two for means at the nodes; two for derivatives by these, unused
+    without `slopes`.
     """
     n = row.size
     w, sizes, p, at, most = np.empty(n), np.empty(n), np.empty(n), non_literal(0), 0.0
@@ -447,10 +444,10 @@ SECONDS_PER_COUNTED_WITH_SLOPES = 2.7e-7
 
 
 def terms(law: Law) -> float:
-    """Return the most pre-activations, and one for all outputs of 0, that an output's recursion visits.
+    """Return the most nodes that an output's tree may have; inf for values that are not uniform.
 
-    Features are averaged over one by one: each turns a pre-activation into two, or three for values of both
-    signs; inf for values that are not uniform.
+    A node is a pre-activation. Features are averaged over one by one: each turns a node into two, or three
+    for values of both signs. One more node stands for outputs of 0.
     """
     sides = law.values.sides
     if sides < 1:  # no values that it covers
@@ -459,12 +456,11 @@ def terms(law: Law) -> float:
 
 
 def count_nodes(problem: LossProblem) -> float:
-    """Return an estimate of how many pre-activations `solve` visits for an output, values on [-1, 1].
+    """Return an estimate of the mean number of nodes of an output's tree, for values on [-1, 1].
 
-    It is the mean over a problem's outputs. The mean over one feature after the other is taken, the largest
-    weights first. Each turns a pre-activation into three (feature off, value 1, value -1), unless the smaller
-    weights that follow cannot reach the kink from there. The share from which they can is that of a normal
-    pre-activation.
+    Features are averaged over one by one, largest weight first. Each turns a node, a pre-activation, into
+    three (feature off, value 1, value -1), unless the smaller weights that follow cannot reach the kink from
+    there. The share of nodes from which they can is estimated as if pre-activations were normal.
     """
     sizes = -np.sort(-np.abs(problem.weights), axis=1)
     ahead = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]

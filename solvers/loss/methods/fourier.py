@@ -42,9 +42,9 @@ UNIT = 2.0**-53  # rounding
 
 @inner
 def _bound_transforms(law: KernelLaw, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
-    """Write bounds of |E e^(s m_j v)| for Re s = real, |s| >= radius to `phi`, v a value of the law.
+    """Write bounds of |E e^(s m_j v)|, for all s with Re s = real and |s| >= radius, to phi[j].
 
-    m are the weights. For radius = 0 these are E e^(real m_j v) themselves.
+    m are the weights, v is a value of the `law`. For radius = 0 these are E e^(real m_j v) themselves.
     """
     for j in range(m.size):
         x = real * m[j]
@@ -64,11 +64,11 @@ def _bound_transforms(law: KernelLaw, m: FloatArray, real: float, radius: float,
 
 @inner
 def _bound_target_tail(law: KernelLaw, a: float, p_target_active: float, c: float, omega: float) -> float:
-    """Return a bound of the integral of |K(s)| over the frequencies above omega.
+    """Return a bound of the integral of |K(s)| over s = c + i y, y > omega.
 
-    s = c + i y are the frequencies, y > omega. K(s) = 2 (1 - p)/s^3 + p (2 phi_0/s^3 - 2 phi_1/s^2), with
-    phi_r = E v^r e^(a s v), is the loss's Laplace transform. The target has the weight a and, when on, the
-    value v of the law `law`; p is `p_target_active`, the probability that it is on.
+    K is the loss's Laplace transform, K(s) = 2 (1 - p)/s^3 + p (2 phi_0/s^3 - 2 phi_1/s^2), with phi_r = E
+    v^r e^(a s v). The target has the weight a and, when on, a value v of the `law`; p is `p_target_active`,
+    the probability that it is on.
     """
     total = (1.0 - p_target_active) / omega**2
     if p_target_active > 0.0:
@@ -93,12 +93,12 @@ def choose_lattice(
     tolerance: float,
     most: float,
 ) -> tuple[float, float, int, float]:
-    """Return (c, h, count, bound): `count` frequencies s = c + i h k, and a bound of the loss's terms above.
+    """Return (c, h, count, bound): `count` frequencies s = c + i h k, and a bound of what those above add.
 
-    The terms are those of patterns with two or more other features on. `law` is that of a feature's value. m
-    are the weights of the other features, whose law is `others`. The output's own feature has the weight a
-    and is on with probability `p_target_active`; b is the bias. The bound is at most `tolerance` unless
-    `most` frequencies are too few.
+    The sum over frequencies is an output's loss from patterns with two or more other features on. The bound
+    is at most `tolerance` unless `most` frequencies are too few. `law` is that of a feature's value when on.
+    m are the weights of the other features, whose law is `others`; the output's own feature has the weight a
+    and is on with probability `p_target_active`; b is the bias.
     """
     require_bounded_law(law)
     phi, top = np.empty(m.size, np.complex128), non_literal(2)
@@ -145,10 +145,10 @@ def _sum_at_most_one_on(
 ) -> tuple[FloatArray, FloatArray]:
     """Return loss and derivatives from patterns in which at most one other feature with a weight is on.
 
-    The first array is [loss, by b, by a, size, slopes' size], the second has the derivatives by m. The size
-    is E (|x| + |terms of y|)^2 where anything is on: rounding of y is in units of it. m are the weights of
-    the other features, whose law is `others`. The output's own feature has the weight a and is on with
-    probability `p_target_active`; b is the bias.
+    The first array is [loss, by b, by a, size of the loss, size of derivatives], the second has the
+    derivatives by m. The size is E (|x| + |terms of y|)^2 where anything is on: the unit of the rounding of
+    y. m are the weights of the other features, whose law is `others`; the output's own feature has the weight
+    a and is on with probability `p_target_active`; b is the bias. `law` is that of a value when on.
     """
     sums, by_m, phi = np.zeros(5), np.zeros(m.size), np.empty(m.size, np.complex128)
     for j in range(m.size):
@@ -237,14 +237,14 @@ def integrate_output(
     tolerance: float,
     work: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return an output's loss and its derivatives, by a sum over frequencies, with their errors.
+    """Return (loss of an output with derivatives, derivatives by m, errors), by a sum over frequencies.
 
     The arrays are [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]; the
-    derivatives by m; and errors: [rounding, truncation, four times the change of the loss by the upper half
-    of the frequencies, error of derivatives]. m are the weights of the other features, with the distribution
-    `others`. The output's own feature has the weight a and is on with probability `p_target_active`; b is the
-    bias. `tolerance` is the error of the loss to aim at, `work` the largest number of frequencies times other
-    features.
+    derivatives by m; and [rounding, truncation, four times the change of the loss by the upper half of the
+    frequencies, error of derivatives]. m are the weights of the other features, with the law `others`; the
+    output's own feature has the weight a and is on with probability `p_target_active`; b is the bias; `law`
+    is that of a value when on. `tolerance` is the error of the loss to aim at, `work` the most frequencies
+    times other features.
     """
     require_bounded_law(law)
     totals, by_m = _sum_at_most_one_on(law, m, a, b, p_target_active, others)
@@ -320,8 +320,8 @@ ESTIMATED_ON = 4
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
     """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output.
 
-    They follow from the largest number of frequencies that a sample of the outputs needs. If values are atoms
-    alone, their transform does not decay, and as many frequencies are summed as `accuracy` allows.
+    The estimate follows from the largest number of frequencies that a sample of the outputs needs. If values
+    are atoms alone, their transform does not decay, and as many frequencies are summed as `accuracy` allows.
     """
     law = problem.law
     times = SECONDS_PER_FACTOR * law.n * (1.0 if law.independent else GROUPS)

@@ -35,10 +35,10 @@ ComplexArray = npt.NDArray[np.complex128]
 class OtherFeatures(NamedTuple):
     """The law of the features other than an output's target, in arrays for kernels.
 
-    Unit u has the patterns patterns[u], ..., patterns[u + 1] - 1. Pattern q has the probability chance[q],
-    and the features active[first[q]], ..., active[first[q + 1] - 1] on. Exactly `total` of the features that
-    are `is_counted` are on, if there are any. If all units are single features with a weight and nothing is
-    counted, `single_p` has their probabilities; else it is empty.
+    Unit u, a group or a single feature, has the patterns patterns[u], ..., patterns[u + 1] - 1. Pattern q has
+    the probability chance[q], and the features active[first[q]], ..., active[first[q + 1] - 1] on. If any
+    features are `is_counted`, exactly `total` of these are on. If all units are single features with a weight
+    and nothing is counted, `single_p` has their probabilities; else it is empty.
     """
 
     patterns: IntArray
@@ -64,10 +64,10 @@ def independent_features(p: FloatArray) -> OtherFeatures:
 
 @inner
 def _pattern_weight(others: OtherFeatures, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
-    """Return a pattern's probability times phi_j of features on, number of inputs on, and number counted.
+    """Return (a pattern's probability times phi_j of features j on, number of inputs on, number counted).
 
-    It is pattern q of `others`, and phi_j = E e^(s m_j v) of feature j with weight m_j and value v. Inputs
-    are features with a weight; of those that are on, the ones in `others.is_counted` are counted.
+    The pattern is number q of `others`, and phi_j = E e^(s m_j v) for a feature with weight m_j and value v.
+    Inputs are features with a weight; counted are the features on that are in `others.is_counted`.
     """
     weight, n_active_inputs, on = complex(others.chance[q], 0.0), 0, 0
     for at in range(others.first[q], others.first[q + 1]):
@@ -80,12 +80,12 @@ def _pattern_weight(others: OtherFeatures, q: int, phi: ComplexArray) -> tuple[c
 
 @inner
 def _add_weight_slopes(
-    others: OtherFeatures, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray
+    others: OtherFeatures, q: int, by_weight: complex, phi: ComplexArray, slope: ComplexArray
 ) -> None:
-    """Add to `slope` the derivatives by phi of the weight of pattern q of `others`, times `meets`.
+    """Add the derivatives by phi through the weight of pattern q of `others` to `slope`.
 
-    The weight is the pattern's probability times phi_j of each feature that is on in it, `meets` the
-    derivative of the sum over all patterns by this weight. `slope` and phi have an entry for each feature.
+    The weight is the pattern's probability times phi_j of each feature j that is on in it; `by_weight` is the
+    derivative of the sum over all patterns by it. `slope` and phi have an entry for each feature.
     """
     first, last = others.first[q], others.first[q + 1]
     for at in range(first, last):
@@ -93,17 +93,17 @@ def _add_weight_slopes(
         for rest in range(first, last):
             if rest != at:
                 weight *= phi[others.active[rest]]
-        slope[others.active[at]] += meets * weight
+        slope[others.active[at]] += by_weight * weight
 
 
 @inner
 def _coefficient_of_single_features(
     p: FloatArray, top: int, phi: ComplexArray, slope: ComplexArray
 ) -> complex:
-    """Return the sum of the coefficients of y^h, h >= top, in the product of 1 - p_j + p_j phi_j y.
+    """Return the sum of the coefficients of y^h, h >= top, in the product of 1 - p_j + p_j phi_j y over j.
 
-    `top` is 0, 1 or 2, and p_j the probability that feature j is on. Its derivatives by phi are written to
-    `slope`, unless that is empty.
+    `top` is 0, 1 or 2, and p_j the probability that feature j is on. The derivatives of the sum by phi are
+    written to `slope`, unless that is empty.
     """
     n = p.size
     states = np.empty((n, 3), np.complex128)
@@ -147,11 +147,10 @@ def coefficient(
 ) -> complex:
     """Return the coefficient of y^power in the sum over all on/off patterns of the law `others`.
 
-    A pattern counts with its probability times phi_j, feature j's transform, of each feature that is on, and
-    y for each of these that is an input (has a weight). The sum is a product over independent units, single
-    features and groups. For power = top the coefficients of all y^h, h >= top, are added. Exactly
-    `others.total` of the features that are `others.is_counted` are on. Derivatives by phi are written to
-    `slope`, unless that is empty.
+    A pattern adds its probability times, for each feature j that is on, its transform phi_j, and times y if
+    the feature is an input (has a weight). For power = top the coefficients of all y^h, h >= top, are added.
+    Exactly `others.total` of the features that are `others.is_counted` are on. Derivatives by phi are written
+    to `slope`, unless that is empty.
     """
     if others.single_p.size > 0 and power == top:
         return _coefficient_of_single_features(others.single_p, top, phi, slope)
@@ -195,8 +194,8 @@ def coefficient_with_slopes(
 ) -> tuple[complex, ComplexArray]:
     """Return `coefficient` at `others`, `top`, `power` and phi, and its derivatives by phi, (phi.size,).
 
-    That is the coefficient of y^power (for power = top of all y^h, h >= top) in the sum over patterns of the
-    law `others` of their probabilities times phi_j of each feature that is on, and y for each of these that
+    This is the coefficient of y^power (for power = top of all y^h, h >= top) in the sum over patterns of the
+    law `others` of their probabilities times phi_j of each feature j that is on, and y for each of these that
     has a weight.
     """
     slope = np.empty(phi.size, np.complex128)
@@ -220,13 +219,13 @@ def add_nodes(
 ) -> None:
     """Add an output's integral over the nodes s to `sums`, and its derivatives by m to `by_m`.
 
-    `weights` are those of the quadrature. m are the weights of the features of the law `others`. The output's
-    own feature has the weight a and is on with probability `p_target_active`; b is the bias. `transform` is
-    (pointer to the compiled E v^r e^(z v) of a value v, r = 0, 1, 2; its shape parameter). Patterns with
-    `top` or more other inputs on count. `sums` is [loss, by b, by a, size of the loss's terms, size of the
-    derivatives' terms]. Sizes are sums of absolute values, of derivatives the largest of all. With side = 1
-    it is the loss less E x^2. With side = -1 it is the loss less E (x - y)^2, y being the pre-activation, and
-    m, a and b are those of -y. If `by_m` is empty, no derivatives are taken.
+    The integral is the loss minus E x^2 if side = 1. If side = -1 it is the loss minus E (x - y)^2, y being
+    the pre-activation, and m, a and b are those of -y. `sums` is [loss, by b, by a, size of the loss's terms,
+    size of the derivatives' terms]; sizes are sums of absolute values, for derivatives of the largest of all.
+    If `by_m` is empty, derivatives by m are left out. `weights` are those of the quadrature. m are the
+    weights of the features of the law `others`; the output's own feature has the weight a and is on with
+    probability `p_target_active`; b is the bias. `transform` is (pointer to the compiled E v^r e^(z v) of a
+    value v, r = 0, 1, 2; its shape parameter). Only patterns with `top` or more other inputs on count.
     """
     phi, first = np.empty(m.size, np.complex128), np.empty(m.size, np.complex128)
     slope = np.empty(by_m.size, np.complex128)

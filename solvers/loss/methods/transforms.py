@@ -45,8 +45,8 @@ def _target_states(
     """Yield (probability, 1 if i is on or 0, law of the other features) of each state of target i's unit.
 
     `units` are the independent groups and single features of the law; a state says which members of a unit
-    are on. Exactly so many features are on in all if `exactly` is not None. `has_weight` says which of the
-    others, in order, have a weight in the output; kernels that take the yielded law count only these.
+    are on. If `exactly` is not None, that many features are on in all. `has_weight` says which of the others,
+    in order, have a weight in the output; kernels that take the yielded law count only these.
     """
     (target_unit,) = (unit for unit in units if i in unit.members)
     others = [
@@ -68,16 +68,15 @@ def _target_states(
 def by_transforms(
     problem: LossProblem, accuracy: Accuracy, integrate_output: IntegrateOutput, bounded: bool
 ) -> Outputs:
-    """Return the `Outputs` of a problem, each output by the kernel `integrate_output`.
+    """Return the `Outputs` of a problem, each output by calls of the kernel `integrate_output`.
 
-    They are of what the kernel integrates: the loss, or the loss less a term that the caller adds. Its
-    arguments are the output's number, weights m of the others, weight a of its target, bias b, whether (or
-    with what probability) the target is on, law of the others, their probabilities. It returns [loss, by b,
-    by a, …], derivatives by m, and [rounding, what is cut off, an estimate of that, error of the
-    derivatives]. If features are independent and values have bounds (`bounded`), one call does for an output;
-    otherwise there is one for each state of the target's unit. With few frequencies
-    (`accuracy.max_frequencies`) the error of the loss is estimated by its change with half of them, if that
-    is less than the bound.
+    They hold what the kernel integrates: the loss, or the loss minus a term that the caller adds back. The
+    kernel takes the output's number, weights m of the other features, weight a of its target, bias b, the
+    probability that the target is on, the law of the others, and their probabilities. It returns [loss, by b,
+    by a, …], derivatives by m, and [rounding, truncation, an estimate of truncation, error of derivatives].
+    If features are independent and values have bounds (`bounded`), there is one call for an output; otherwise
+    one for each state of the target's unit. With `accuracy.max_frequencies` the error of the loss has the
+    estimate of truncation where that is less than the bound.
     """
     law, M, features, b = problem.law, problem.weights, problem.target, problem.biases
     count, n = M.shape

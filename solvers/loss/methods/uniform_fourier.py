@@ -21,7 +21,7 @@ from .uniform_levels import (
     Three,
     absolute_level,
     advance_sweep,
-    blocks_of,
+    choose_blocks,
     complex_expm1,
     count_large,
     cumulative_p_off,
@@ -49,11 +49,11 @@ CHUNK = 32  # blocks kept in the second-level cache together
 
 @inner
 def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
-    """Return the sum of a polynomial's means over a level's patterns, and its rounding error.
+    """Return (mean of a polynomial of t + nu over a level, rounding error).
 
-    A level is the on/off patterns of features with weights m_j that have two or more on, one of the first
-    `level.large` among them; they count with their probabilities. The polynomial is one of t + nu, nu = sum
-    m_j x_j, by its coefficients from the lowest power.
+    The `level` has the on/off patterns with two or more features on, at least one of the first `level.large`;
+    nu = sum_j m_j x_j. A mean over it is the sum of its patterns' probabilities times their means.
+    `polynomial` has the coefficients, lowest power first.
     """
     value = mean_of(polynomial, moments_of(level, t), 0.0)
     size = mean_of(sizes_of(polynomial), moments_of(absolute_level(level), abs(t)), 0.0)
@@ -64,14 +64,13 @@ def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, f
 def _lattice_sum(
     level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int
 ) -> tuple[float, float]:
-    """Return (S, rounding error of S): S h/(2 pi) is E J(t + nu) over a level's patterns, but for images.
+    """Return (S, rounding error of S in units of 2^-53): S h/(2 pi) is the mean of J(t + nu) over a level.
 
-    A level is the on/off patterns of features with weights m_j that have two or more on, one of the first
-    `level.large` among them; they count with their probabilities; nu is sum m_j x_j. `shape` is three
-    numbers: J(t) = shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a
-    function of the pre-activation t without the target's term; the target's weight is a. Frequencies are s =
-    c + i h k in `blocks` blocks of `BLOCK`. Images are copies of the mean, each shifted by a multiple of the
-    period 2 pi/h, that such a sum adds. The rounding error is in units of 2^-53.
+    That is but for images, copies of the mean shifted by multiples of the period 2 pi/h, which a sum over
+    frequencies adds. The `level` has the on/off patterns with two or more features on, at least one of the
+    first `level.large`; nu = sum_j m_j x_j. J(t) = shape_0 t_+^2 + shape_1 (E (v - ReLU(a v + t))^2 - 1/3) +
+    shape_2 t_+^3, for the value v of a target of weight a that is on. Frequencies are s = c + i h k in
+    `blocks` blocks of `BLOCK`.
     """
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
@@ -130,15 +129,14 @@ def _bromwich_mean(
     growth: Three,
     tolerance: float,
 ) -> tuple[float, float]:
-    """Return (sum of E J(t + nu) over a level's patterns, its error), by a sum over frequencies.
+    """Return (mean of J(t + nu) over a level, bound of its error), by a sum over frequencies.
 
-    A level is the on/off patterns of features with weights m_j that have two or more on, one of the first
-    `level.large` among them; they count with their probabilities; nu is sum m_j x_j. `shape` is three
-    numbers: J(t) = shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a
-    function of the pre-activation t without the target's term; the target's weight is a. J(t + nu) vanishes
-    where ends[0] + nu < 0 and is `polynomial`, by its coefficients, where ends[1] + nu > 0. At a distance d
-    beyond these ends J, or its difference from the polynomial, is at most the sum of growth[k] d^(k + 1). The
-    error to aim at is `tolerance`.
+    The `level` has the on/off patterns with two or more features on, at least one of the first `level.large`;
+    nu = sum_j m_j x_j. J(t) = shape_0 t_+^2 + shape_1 (E (v - ReLU(a v + t))^2 - 1/3) + shape_2 t_+^3, for
+    the value v of a target of weight a that is on. J(t + nu) is 0 where ends[0] + nu < 0, and a polynomial of
+    t + nu with the coefficients `polynomial` where ends[1] + nu > 0. At a distance d past such an end, J, or
+    its difference from the polynomial, is at most sum_k growth[k] d^(k + 1). `tolerance` is the error to aim
+    at.
     """
     period, escaped = period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -148,7 +146,7 @@ def _bromwich_mean(
         size += np.exp(-KAPPA * l) * mean_of(sizes_of(polynomial), absolute, l * period)
     size *= UNIT * rounding_of_product(level.m.size, 0.015625)
     c, h = KAPPA / period, 2.0 * np.pi / period
-    blocks, _, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), 0.0, np.inf)
+    blocks, _, cut = choose_blocks(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), 0.0, np.inf)
     total, rounding = _lattice_sum(level, a, t, shape, c, h, blocks)
     return total / period - image, cut + escaped + size + UNIT * rounding / period
 
@@ -157,12 +155,12 @@ def _bromwich_mean(
 def _level_loss(
     level: Level, p_target_active: float, a: float, b: float, tolerance: float
 ) -> tuple[float, float]:
-    """Return (sum of E g(b + nu) - p_target_active/3 over the patterns of a level, bound of its error).
+    """Return (mean of g(b + nu) - p_target_active/3 over a level, bound of its error).
 
-    A level is the on/off patterns of features with weights m_j that have two or more on, one of the first
-    `level.large` among them; they count with their probabilities. g(t) is the loss E (x - ReLU(a x + t))^2
-    over the target x, which has the weight a and is on with `p_target_active`, nu the interference of the
-    others, b the bias. The error to aim at is `tolerance`.
+    g(t) is the loss E (x - ReLU(a x + t))^2 over the target x, which has the weight a and is on with
+    probability `p_target_active`; b is the bias. The `level` has the on/off patterns of the other features
+    with two or more on, at least one of the first `level.large`; nu = sum_j m_j x_j is their interference.
+    `tolerance` is the error to aim at.
     """
     low, high = b, b
     for x in level.m:
@@ -186,8 +184,8 @@ def _level_loss(
             (p_target_active, 1.0, 0.0),
             tolerance,
         )
-    # g - own/3 = (1-own) t_+^2 - cubic t_+^3 - own/a (t+a)_+^2 + cubic (t+a)_+^3, one kink of which is met
-    # at most; the scale of nu may then be far below that of a
+    # With p = p_target_active: g - p/3 = (1-p) t_+^2 - cubic t_+^3 - p/a (t+a)_+^2 + cubic (t+a)_+^3. One
+    # kink of it is met at most; the scale of nu may then be far below that of a
     cubic = p_target_active * (a + 1.0) / (3.0 * a * a)
     value, error = 0.0, 0.0
     for t, second, third, has_kink in (
@@ -212,8 +210,8 @@ def _loss_many_on(
 ) -> tuple[float, float]:
     """Return (loss from patterns with two or more features of `row` on, a bound of its error).
 
-    `row` has the weights of the other features, on with probabilities `chances`; a is the target's weight, on
-    with `p_target_active`, and b the bias. The error to aim at is `tolerance`.
+    `row` has the weights of the other features, on with probabilities `chances`; a is the target's weight,
+    `p_target_active` the probability that it is on, and b the bias. `tolerance` is the error to aim at.
     """
     _, m, p = sort_by_size(row, chances)
     none = cumulative_p_off(p)
@@ -241,8 +239,8 @@ def _loss_at_most_one_on(
 ) -> tuple[float, float]:
     """Return (loss from patterns with at most one feature of `row` on, its rounding error).
 
-    `row` has the weights of the other features, on with probabilities p; a is the target's weight, on with
-    `p_target_active`, and b the bias.
+    `row` has the weights of the other features, on with probabilities p; a is the target's weight,
+    `p_target_active` the probability that it is on, and b the bias.
     """
     none, alone = p_at_most_one_on(p)
     loss, largest, lost, moved = none * loss_none_on(b, a, p_target_active)[0], 0.0, 0.0, 0.0
@@ -269,8 +267,8 @@ def rows_uniform(
     """Return the losses of the outputs and their errors, (count,) each.
 
     Output i has the weights M[i], the bias b[i] and the target feature features[i]. Feature j is on with
-    probability p[j]. The error to aim at is `tol` in units of the loss, or of unit[features[i]], the loss of
-    the output that is always 0, if that is larger.
+    probability p[j], and then uniform on [0, 1]. The error to aim at is `tol` times the loss or
+    unit[features[i]], the loss of an output 0, whichever is larger.
     """
     losses, errors = np.empty(b.size), np.empty(b.size)
     for i in range(b.size):
@@ -315,8 +313,8 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool, least: int = 1) -> Outputs:
     """Return losses and errors of a problem's outputs, with derivatives if `gradient`, else empty arrays.
 
-    `accuracy` has the error to aim at and the number of threads. These share the outputs in pieces of at
-    least `least`.
+    `accuracy` has the error to aim at and the number of threads. Each thread takes at least `least` outputs
+    at a time.
     """
     law = problem.law
     most = np.inf if accuracy.max_frequencies is None else max(float(accuracy.max_frequencies // BLOCK), 1.0)

@@ -48,7 +48,7 @@ __all__ = [
     "absolute_level",
     "add_uniform_term",
     "advance_sweep",
-    "blocks_of",
+    "choose_blocks",
     "combine",
     "complex_expm1",
     "count_large",
@@ -102,16 +102,16 @@ GAUSS = np.sqrt(0.15)  # three points are exact up to degree 5
 
 @inner
 def rounding_of_product(count: int, drift: float) -> float:
-    """Return the rounding error of a product of `count` factors in units of 2^-53.
+    """Return the rounding error of a product of `count` factors, in units of 2^-53.
 
-    It is that of a random walk, plus `drift` for each factor.
+    Factors are rounded at random, but for a common `drift`: it is 16 + 4 sqrt(count) + drift count.
     """
     return float(16.0 + 4.0 * np.sqrt(count) + drift * count)
 
 
 @inner
 def cumulative_p_off(p: FloatArray) -> FloatArray:
-    """Return N_j = prod_{k<j} (1 - p_k), the probability that all before j are off, for j = 0, ..., n.
+    """Return N_j = prod_{k<j} (1 - p_k), the probabilities that all features before j are off, (n + 1,).
 
     Where p_k = 1, a factor of `LEAST_P` stands for 0.
     """
@@ -128,7 +128,7 @@ def cumulative_p_off(p: FloatArray) -> FloatArray:
 
 @inner
 def rounding_correction(p: FloatArray) -> float:
-    """Return the factor that corrects the product of all 1 - p for the rounding of each factor."""
+    """Return the factor by which the product of all rounded 1 - p_j has to be multiplied to correct it."""
     total = 1.0
     for p_j in p:
         total += (1.0 - (1.0 - p_j)) - p_j
@@ -159,9 +159,9 @@ def add_uniform_term(v: Four, x: float) -> Four:
 
 @inner
 def moments_of(level: Level, t: float) -> Four:
-    """Return the raw moments 0 to 3 of t + nu, nu = sum m_j x_j, over a level, a set of on/off patterns.
+    """Return the raw moments 0 to 3 of t + nu, nu = sum_j m_j x_j, over a level, a set of on/off patterns.
 
-    These count with their probabilities, so moment 0 is the probability of the level.
+    They are sums over the patterns, with their probabilities; moment 0 is the probability of the level.
     """
     m, large, p = level
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
@@ -175,7 +175,10 @@ def moments_of(level: Level, t: float) -> Four:
 
 @inner
 def mean_of(polynomial: Four, moments: Four, shift: float) -> float:
-    """Return the mean of a polynomial of y + shift, by its coefficients, from the raw moments 0 to 3 of y."""
+    """Return the mean of a polynomial of y + shift from the raw moments 0 to 3 of y.
+
+    `polynomial` has its coefficients, lowest power first.
+    """
     c, v = polynomial, moments
     return (
         c[0] * v[0]
@@ -202,10 +205,10 @@ def sizes_of(polynomial: Four) -> Four:
 
 @inner
 def _bound_transform(level: Level, real: float, radius: float) -> float:
-    """Return a bound of |E e^(s nu)| over a level's patterns, for Re s = real, |s| >= radius.
+    """Return a bound of |E e^(s nu)| over a level for all s with Re s = real and |s| >= radius.
 
-    A level is a set of on/off patterns (`Level`), which count with their probabilities; nu is sum m_j x_j.
-    For radius = 0 it is E e^(real nu) itself.
+    The `level` is a set of on/off patterns, and E sums over them, with their probabilities; nu = sum_j m_j
+    x_j. For radius = 0 the result is E e^(real nu) itself.
     """
     m, large, p = level
     none_on, one_on, more_on = 1.0, 0.0, 0.0
@@ -227,10 +230,11 @@ def _chernoff_period(
 ) -> float:
     """Return the period P of a lattice for which Chernoff's bound of the images' error is `tolerance`.
 
-    A sum over frequencies 2 pi / P apart adds images of the mean over the `level`, a set of on/off patterns:
-    image l is shifted by l P, to the side 1 or -1. It is wrong where tau = start + side nu - l P is positive,
-    nu being the interference, by at most sum of growth[k] tau^(k + 1), and tau^k <= (k / (e theta))^k
-    e^(theta tau). theta > 0 is the parameter of the bound. P is inf where e^(theta nu) is too large.
+    A sum over frequencies 2 pi/P apart adds images of the mean over the `level`, a set of on/off patterns:
+    image l = 1, 2, … is shifted by l P to one `side`, 1 or -1. The known form of an image is wrong where tau
+    = start + side nu - l P > 0 for the interference nu, by at most sum_k growth[k] tau^(k + 1). With the
+    parameter theta > 0 of the bound, tau^k <= (k / (e theta))^k e^(theta tau). P is inf where e^(theta nu) is
+    too large.
     """
     mean = _bound_transform(level, side * theta, 0.0) if theta * abs(level.m[0]) < 500.0 else np.inf
     if not mean < 1e250:
@@ -248,9 +252,10 @@ def _least_period(
 ) -> tuple[float, float]:
     """Return (least period at which images on one side, 1 or -1, are negligible; bound of their error).
 
-    Images are the copies of the mean over the `level`, a period P apart, that a sum over frequencies adds.
-    Image l is wrong where tau = start + side nu - l P is positive, nu being the interference, by at most sum
-    of growth[k] tau^(k + 1). The error of all is to be at most `tolerance`.
+    Images l = 1, 2, … are copies of the mean over the `level`, a set of on/off patterns, shifted by l P, that
+    a sum over frequencies adds. The known form of image l is wrong where tau = start + side nu - l P > 0 for
+    the interference nu, by at most sum_k growth[k] tau^(k + 1). The error of all is to be at most
+    `tolerance`.
     """
     m, p = level.m, level.p
     reach, square = 0.0, 0.0
@@ -285,11 +290,11 @@ def _add_compensated(acc: FloatArray, at: int, lost: int, old: float, gain: floa
 
 @inner
 def transform_at(acc: FloatArray, table: FloatArray, rise: complex, weight: float, f: int) -> Four:
-    """Return Re and Im of e^z - 1 with z = s m, and of `weight` times that over s, at frequency f of a block.
+    """Return Re and Im of e^z - 1 with z = s m, and of weight (e^z - 1)/s, at frequency f of a block.
 
     m is a feature's weight, and s = c + i h k the frequency. `acc` begins with Re and then Im of 1/s, `BLOCK`
-    entries each, `table` holds e^(i h m f) - 1 likewise, and `rise` is e^(s m) - 1 at the block's first s, so
-    that e^z - 1 never comes from a difference.
+    entries each, `table` holds e^(i h m f) - 1 likewise, and `rise` is e^(s m) - 1 at the block's first s. So
+    e^z - 1 never comes from a difference.
     """
     real, imag = rise.real, rise.imag
     turn_re, turn_im = table[f], table[BLOCK + f]
@@ -314,14 +319,14 @@ def advance_sweep(
 ) -> None:
     """Update the transforms D and S in `acc` by one more feature: D <- D A + skip v S, S <- S + add v.
 
-    D is the transform E e^(s nu) of the interference nu over the level, the patterns of the features so far
-    that have two or more on, one of them large: of the first few, of largest weights. S is that over the
+    D is E e^(s nu) of the interference nu over the level: the patterns of the features so far with two or
+    more on, at least one of them large (one of the first few, of largest weights). S is E e^(s nu) over the
     patterns with just one feature on, a large one, divided by the probability that all are off. A = 1 - p + v
-    is the transform of this feature, v its part where it is on, with probability p. `skip` is the probability
-    that all features before are off, `add` 1/(1 - p) for a large feature, else 0. `acc` has parts of `BLOCK`
-    frequencies s, of which `width` are used: Re and Im of 1/s, D, S, and the rounding errors of sums D and S
-    (thousands of equal factors would round alike). `weight` is p over the feature's weight m, `table` holds
-    e^(i h m f) - 1 for frequency f of the block, `rise` is e^(s m) - 1 at its first s.
+    is the transform of the new feature, v its part where it is on, with probability p. `skip` is the
+    probability that all features before are off, `add` is 1/(1 - p) for a large feature, else 0. `acc` has
+    parts of `BLOCK` frequencies s, of which `width` are used: Re and Im of 1/s, D, S, and the rounding errors
+    of sums D and S (thousands of equal factors would round alike). `weight` is p over the feature's weight m,
+    `table` holds e^(i h m f) - 1 for frequency f of the block, `rise` is e^(s m) - 1 at its first s.
     """
     for f in range(width):
         _, _, v_re, v_im = transform_at(acc, table, rise, weight, f)
@@ -336,9 +341,9 @@ def advance_sweep(
 
 @inner
 def fill_table(table: FloatArray, angle: float, width: int) -> None:
-    """Fill `table` with e^(i angle f) - 1 for f < width, real parts first and imaginary ones from BLOCK on.
+    """Fill `table` with e^(i angle f) - 1 for f < width: real parts first, imaginary ones from BLOCK on.
 
-    Made by doubling, they are exact to rounding.
+    The entries are exact to rounding.
     """
     table[0], table[BLOCK] = 0.0, 0.0
     filled, half = 1, np.sin(0.5 * angle)
@@ -373,7 +378,7 @@ def expm1_at(table: FloatArray, rise: complex, f: int) -> complex:
 def transforms_of(z: complex, rise: complex, inverse: complex) -> tuple[complex, complex, complex]:
     """Return E v^r e^(z v), r = 0, 1, 2, v uniform on [0, 1], from `rise` = e^z - 1 and `inverse` = 1/z.
 
-    These are not used where z is small.
+    Where z is small, only z is used.
     """
     if z.real * z.real + z.imag * z.imag <= 2.25:
         return transform(z)
@@ -386,9 +391,9 @@ def transforms_of(z: complex, rise: complex, inverse: complex) -> tuple[complex,
 def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: float) -> float:
     """Return a bound of the part of the lattice sum above the frequency omega: 1/pi times an integral.
 
-    Frequencies are c + i y. The sum is that of E J(t + nu) over a level, a set of on/off patterns: nu is the
-    interference of the features on, t the rest of the pre-activation without the target's term. J(t) is
-    shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on, of weight a, less E x^2.
+    Frequencies are c + i y, y > omega. The sum is that for E J(t + nu) over a `level`, a set of on/off
+    patterns with the interference nu. J(t) = shape_0 t_+^2 + shape_1 (E (v - ReLU(a v + t))^2 - 1/3) +
+    shape_2 t_+^3, for the value v of a target of weight a that is on.
     """
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
     if shape[1] != 0.0:
@@ -406,10 +411,9 @@ def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, ome
 def start_block(acc: FloatArray, c: float, h: float, block: int) -> None:
     """Fill `acc` for a block of frequencies s = c + i h k: with 1/s, and 0 for the transforms D and S.
 
-    They are those of the interference of the features so far, here none: D over patterns with two or more on,
-    one of them large, S with just one on, a large one. `acc` is the scratch array of a sweep through the
-    features, in parts of `BLOCK` entries: Re and Im of 1/s, of D and of S, then rounding errors of D and S. k
-    goes from `block` times BLOCK on.
+    k goes from `block` times BLOCK on. `acc` is the array that `advance_sweep` updates feature by feature, in
+    parts of `BLOCK` entries: Re and Im of 1/s, of D and of S, then rounding errors of D and S. D and S are
+    transforms E e^(s nu) of the interference of no features yet.
     """
     acc[2 * BLOCK :] = 0.0
     for f in range(BLOCK):
@@ -424,10 +428,10 @@ def period_of(
 ) -> tuple[float, float]:
     """Return (period of the lattice for a level's mean, bound of the error by its copies on both sides).
 
-    That is the sum of E J(t + nu) over its on/off patterns, times their probabilities, nu being sum m_j x_j.
-    A sum over frequencies adds copies of it, a period apart. J(t + nu) vanishes where ends[0] + nu < 0 and is
-    a polynomial where ends[1] + nu > 0. At a distance d beyond these ends J, or its difference from the
-    polynomial, is at most the sum of growth[k] d^(k + 1). The error to aim at is `tolerance`.
+    The mean is that of J(t + nu) over the `level`, a set of on/off patterns, with nu = sum_j m_j x_j. A sum
+    over frequencies adds copies of it, a period apart. J(t + nu) is 0 where ends[0] + nu < 0, and a
+    polynomial where ends[1] + nu > 0. At a distance d past such an end, J, or its difference from the
+    polynomial, is at most sum_k growth[k] d^(k + 1). `tolerance` is the error to aim at.
     """
     right, escaped = _least_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
     left, missed = _least_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
@@ -435,7 +439,7 @@ def period_of(
 
 
 @inner
-def blocks_of(
+def choose_blocks(
     level: Level,
     a: float,
     t: float,
@@ -447,12 +451,11 @@ def blocks_of(
 ) -> tuple[int, int, float]:
     """Return (number of blocks of frequencies, number used of each, bound of what is cut off above them).
 
-    There are `most` blocks at most, of `BLOCK` frequencies; one block may be used to a quarter or half. The
-    sum is that of E J(t + nu) over a `level`, a set of on/off patterns: nu is the interference of the
-    features on, t the rest of the pre-activation without the target's term, J(t) is shape_0 t_+^2 + shape_2
-    t_+^3 + shape_1 times the loss with the target on, of weight a, less E x^2. `line` is (c, h), of the
-    frequencies c + i h k. The bound times max(1, `steep` omega), omega being the last frequency, is to be at
-    most `allowed`: derivatives lose more than the loss does.
+    There are at most `most` blocks, of `BLOCK` frequencies s = c + i h k with `line` = (c, h); a single block
+    may be used to a quarter or half. The bound times max(1, `steep` omega) is to be at most `allowed`, omega
+    being the last frequency: derivatives lose more than the loss does. The sum is that for E J(t + nu) over a
+    `level`, a set of on/off patterns with the interference nu. J(t) = shape_0 t_+^2 + shape_1 (E (v - ReLU(a
+    v + t))^2 - 1/3) + shape_2 t_+^3, for the value v of a target of weight a that is on.
     """
     c, h = line
     most = min(most, max(np.floor(WORK / (level.m.size * BLOCK)), 1.0))
@@ -467,7 +470,7 @@ def blocks_of(
 
 @inner
 def find_inputs(row: FloatArray, target: int) -> IntArray:
-    """Return the features other than `target` whose entry in `row` is not negligible."""
+    """Return the indices of the features other than `target` whose entry in `row` is not negligible."""
     index, count = np.empty(row.size, np.int64), 0
     for j in range(row.size):
         if j != target and abs(row[j]) > NEGLIGIBLE:
@@ -477,7 +480,7 @@ def find_inputs(row: FloatArray, target: int) -> IntArray:
 
 @inner
 def sort_by_size(row: FloatArray, chances: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return (indices, entries of `row`, their `chances`), sorted by absolute value, the largest first."""
+    """Return (indices, entries of `row`, their `chances`), sorted by |entry|, the largest first."""
     m, p = np.empty(row.size), np.empty(row.size)
     for j in range(row.size):
         m[j] = -abs(row[j])
@@ -489,7 +492,7 @@ def sort_by_size(row: FloatArray, chances: FloatArray) -> tuple[IntArray, FloatA
 
 @inner
 def count_large(m: FloatArray) -> tuple[int, float]:
-    """Return (number of entries of m at least `SMALL` times the first in size, sum of the sizes of all)."""
+    """Return (number of entries of m of size at least `SMALL` |m[0]|, sum of the sizes of all entries)."""
     total_weight, large = 0.0, 0
     for m_j in m:
         total_weight += abs(m_j)
@@ -499,7 +502,7 @@ def count_large(m: FloatArray) -> tuple[int, float]:
 
 @inner
 def p_at_most_one_on(p: FloatArray) -> tuple[float, FloatArray]:
-    """Return (probability that no feature is on, probabilities that each feature alone is, (n,))."""
+    """Return (probability that no feature is on, (n,) probabilities that each is the only one on)."""
     back, alone = np.empty(p.size), np.empty(p.size)
     for j in range(p.size):
         back[j] = p[p.size - 1 - j]
@@ -511,9 +514,9 @@ def p_at_most_one_on(p: FloatArray) -> tuple[float, FloatArray]:
 
 @inner
 def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
-    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t and by a, for uniform values.
+    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t and by a.
 
-    The target x is on with probability `p_target_active`.
+    The target x is on with probability `p_target_active`, and then uniform on [0, 1].
     """
     low, high = 0.0, 0.0  # where the output is on
     if a > 0.0:
@@ -534,10 +537,10 @@ def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
 
 @inner
 def loss_one_on(b: float, m: float, a: float, p_target_active: float) -> Four:
-    """Return the mean over v on [0, 1] of g(b + m v), g(t) = E (x - ReLU(a x + t))^2, and by b, m and a.
+    """Return the mean of g(b + m v) over v uniform on [0, 1], and its derivatives by b, m and a.
 
-    The last three are its derivatives. x is on with probability `p_target_active`. Gauss points between the
-    breakpoints of the cubics of g give them exactly.
+    g(t) = E (x - ReLU(a x + t))^2 for the target x, on with probability `p_target_active` and then uniform on
+    [0, 1].
     """
     first, second = min(max(-b / m, 0.0), 1.0), min(max(-(a + b) / m, 0.0), 1.0)
     ends = (0.0, min(first, second), max(first, second), 1.0)

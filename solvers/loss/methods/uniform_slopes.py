@@ -39,7 +39,7 @@ from .uniform_levels import (
     absolute_level,
     add_uniform_term,
     advance_sweep,
-    blocks_of,
+    choose_blocks,
     combine,
     complex_expm1,
     count_large,
@@ -79,7 +79,10 @@ ESCAPED = 120.0
 
 @inner
 def _shift_polynomial(c: Four, shift: float) -> Four:
-    """Return the coefficients that y's raw moments 0 to 3 have in the mean of a polynomial c of y + shift."""
+    """Return c' such that c' . (raw moments 0 to 3 of y) is the mean of the polynomial c of y + shift.
+
+    `c` has the coefficients, lowest power first.
+    """
     return (
         c[0] + shift * (c[1] + shift * (c[2] + shift * c[3])),
         c[1] + shift * (2.0 * c[2] + 3.0 * shift * c[3]),
@@ -90,7 +93,7 @@ def _shift_polynomial(c: Four, shift: float) -> Four:
 
 @inner
 def _derivative_of_polynomial(c: Four) -> Four:
-    """Return the coefficients of the derivative of c[0] + c[1] x + c[2] x² + c[3] x³, lowest power first."""
+    """Return the coefficients of the derivative of a polynomial with coefficients c, lowest power first."""
     return c[1], 2.0 * c[2], 3.0 * c[3], 0.0
 
 
@@ -102,7 +105,7 @@ def _dot(c: Four, v: Four) -> float:
 
 @inner
 def _uniform_term_adjoint(c: Four, x: float) -> Four:
-    """Return c' such that c' . v is c . (raw moments 0 to 3 of y + x u), v being those of y.
+    """Return c' such that c' . (moments of y) = c . (moments of y + x u), for raw moments 0 to 3.
 
     u is uniform on [0, 1] and independent of y, as for `add_uniform_term`.
     """
@@ -116,7 +119,7 @@ def _uniform_term_adjoint(c: Four, x: float) -> Four:
 
 @inner
 def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
-    """Return the derivative by x of c . (raw moments 0 to 3 of y + x u), v being those of y.
+    """Return the derivative by x of c . (raw moments 0 to 3 of y + x u), from those of y in v.
 
     u is uniform on [0, 1] and independent of y, as for `add_uniform_term`.
     """
@@ -129,10 +132,10 @@ def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
 
 @inner
 def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> None:
-    """Add to `by_m` the derivatives by m of c . v, v being the raw moments 0 to 3 of t + nu over a level.
+    """Add to `by_m` the derivatives by m of c . (raw moments 0 to 3 of t + nu over a level).
 
-    A level is a set of on/off patterns (`Level`), which count with their probabilities; nu is sum m_j x_j. c
-    are coefficients of a polynomial of t + nu, from the lowest power.
+    A level is a set of on/off patterns (`Level`), over which moments sum with their probabilities; nu = sum_j
+    m_j x_j. c has four factors, such as the coefficients of a polynomial of t + nu.
     """
     m, large, p = level
     states = np.empty((m.size, 8))
@@ -161,9 +164,8 @@ def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> Non
 def _store_prefix(cache: FloatArray, acc: FloatArray, p_none: float, width: int) -> None:
     """Write D + N_j S at the first `width` frequencies of one block to `cache`, for the sweep back.
 
-    D is the transform E e^(s nu) of the interference nu over the level's patterns of the features before j:
-    two or more on, one of them large (of the first few, of largest weights). S is that over the patterns with
-    just one feature on, a large one, divided by the probability that all are off. `acc` has parts of `BLOCK`
+    D and S, in `acc`, are those of `advance_sweep` over the features before j: transforms E e^(s nu) of the
+    interference nu over patterns with two or more, and with just one feature on. `acc` has parts of `BLOCK`
     entries: Re and Im of 1/s, of D, and of S. N_j, `p_none`, is the probability that all features before j
     are off. `cache` gets real parts first, imaginary ones from `BLOCK` on.
     """
@@ -186,10 +188,10 @@ def _factor_slopes(
 ) -> None:
     """Write Re and Im of v = p E e^(s x u), u uniform on [0, 1], and of its derivative by x to `work`.
 
-    x is a feature's weight, on with probability p, at the first `width` of a block of frequencies from `s`
-    on, `h` apart. `acc` begins with Re and Im of 1/s, `table` holds Re and Im of e^(i h x f) - 1 for
-    frequency f of the block, and `rise` is e^(s x) - 1 at its first s. In `work`, `acc` and `table` each part
-    has `BLOCK` entries.
+    x is a feature's weight, p the probability that it is on. The frequencies are the first `width` of a
+    block, from `s` on, `h` apart. `acc` begins with Re and Im of 1/s, `table` holds Re and Im of e^(i h x f)
+    - 1 for frequency f of the block, and `rise` is e^(s x) - 1 at its first s. In `work`, `acc` and `table`
+    each part has `BLOCK` entries.
     """
     weight, per_x = p / x, 1.0 / x
     for f in range(width):
@@ -215,17 +217,16 @@ def _factor_slopes(
 def _retreat_sweep(
     adjoint: FloatArray, cache: FloatArray, work: FloatArray, off: float, skip: float, add: float, width: int
 ) -> None:
-    """Update lambda and mu in `adjoint`, the derivatives of the sum by D and S, backwards across feature j.
+    """Take lambda and mu in `adjoint`, a sum's derivatives by the transforms D and S, back across feature j.
 
-    D and S are transforms E e^(s nu) of the interference nu over patterns of the features up to j: D over
-    those with two or more on, one of them large (of the first few, of largest weights), S over those with one
-    on, a large one, divided by the probability that all are off. The sum is that over frequencies s. With
-    `off` = 1 - p_j, `skip` = N_j, the probability that all features before are off, and `add` = 1/(1 - p_j)
-    for a large feature, else 0, lambda and mu become lambda (off + v) and mu + skip lambda v. `cache` has D +
-    N_j S from before feature j, `work` v = p_j E e^(s m_j u) and its derivative by m_j, at `width`
-    frequencies. v is replaced there by terms of the derivative of the sum by m_j: its first part gets their
-    real parts, its second one their sizes. Arrays are parts of `BLOCK` entries: `adjoint` has Re and Im of
-    lambda, then of mu, `cache` and `work` Re and Im of each.
+    The sum is over frequencies. lambda becomes lambda (off + v), mu becomes mu + skip lambda v. D and S are
+    those of `advance_sweep` over the features up to j: transforms E e^(s nu) of the interference nu over
+    patterns with two or more, and with just one feature on. `off` is 1 - p_j, `skip` is N_j, the probability
+    that all features before are off, and `add` is 1/(1 - p_j) for a large feature, else 0. `cache` has D +
+    N_j S from before feature j, and `work` has v = p_j E e^(s m_j u), then its derivative by m_j, at `width`
+    frequencies. v is overwritten by terms of the derivative of the sum by m_j: their real parts, then their
+    sizes. Parts of arrays have `BLOCK` entries: Re and Im of lambda and of mu in `adjoint`, Re and Im of each
+    in `cache` and `work`.
     """
     for f in range(width):
         f_im, f_2 = BLOCK + f, 2 * BLOCK + f
@@ -244,20 +245,20 @@ def _retreat_sweep(
 
 @inner
 def _part_of_piece(piece: int, pieces: int) -> int:
-    """Return the index of the partial sum that a piece of the frequencies, of `pieces` in all, belongs to.
+    """Return the index of the partial sum to which piece number `piece` of the frequencies belongs.
 
-    It is 0 for all of the lower half, and 1 to `PARTS` in the upper one: how much the last partial sums
-    change the result is the estimate of what is cut off.
+    It is 0 in the lower half of all `pieces`, and 1 to `PARTS` in the upper one. The estimate of what is cut
+    off is how much the last partial sums change the result.
     """
     half = pieces // 2
     return 0 if piece < half else 1 + min((piece - half) * PARTS // (pieces - half), PARTS - 1)
 
 
 class LatticeSums(NamedTuple):
-    """Sums over frequencies, by parts of these: `terms`, what rounding took off them, and sizes.
+    """Sums over frequencies: `terms`, what rounding took off them, and `sizes` for rounding errors.
 
-    The last three columns are those of the loss, its derivative by t and by a; the others are derivatives by
-    m.
+    The first two have a row for each part of the frequencies. Columns are the derivatives by m, then the
+    loss, its derivative by t, and by a.
     """
 
     terms: FloatArray
@@ -288,12 +289,10 @@ def _sweep_forth(
 ) -> None:
     """Fill `sweep`, for the blocks of frequencies from `start` on, with the transforms before each feature.
 
-    They are D, the transform E e^(s nu) of the interference nu over the patterns of the `level` (two or more
-    features on, one of the first `level.large` among them), and S, that over the patterns with one feature
-    on, a large one, divided by the probability that all are off, at s = c + i h k, `line` being (c, h).
+    The transforms D and S are those of `advance_sweep` for the `level` at s = c + i h k, `line` being (c, h).
     `p_none` has the probabilities N_j that all features before j are off. Of the `sweep`, `acc` gets D and S
-    over all features, a row for each block, `cache` D + N_j S from before each feature j, `tables` and
-    `rises` the exponentials e^(s m_j) - 1 in two factors; `width` frequencies of a block are used.
+    over all features, a row for each block; `cache` gets D + N_j S from before each feature j, `tables` and
+    `rises` the exponentials e^(s m_j) - 1 in two factors. `width` frequencies of a block are used.
     """
     (m, large, p), (c, h), acc = level, line, sweep.acc
     for i in range(acc.shape[0]):
@@ -324,16 +323,15 @@ def _add_terms(
     sums: LatticeSums,
     used: int,
 ) -> None:
-    """Add one block's terms of the loss and of its derivatives by t and a to `sums`.
+    """Add one block's terms of a mean over a level, and of its derivatives by t and a, to `sums`.
 
-    It is block number `block` of `blocks`, of which `used` frequencies c + i h k are used; `line` is (c, h).
-    The loss is the sum of E J(t + nu) over the patterns of a level, times their probabilities, J(t) being
-    shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a function of the
-    pre-activation t without the target's term, whose weight is a. `by_a` has the derivatives by a of shape_0,
-    of t, and of shape_2. `acc` has Re and Im of 1/s, then of D, the level's transform E e^(s nu), and
+    The mean is that of J(t + nu), with J(t) = shape_0 t_+^2 + shape_1 (E (v - ReLU(a v + t))^2 - 1/3) +
+    shape_2 t_+^3, for the value v of a target of weight a that is on. `by_a` has the derivatives by a of
+    shape_0, of t, and of shape_2. The block is number `block` of `blocks`; `used` of its frequencies c + i h
+    k count, `line` being (c, h). `acc` has Re and Im of 1/s, then of D, the level's transform E e^(s nu), and
     `adjoint` gets Re and Im of the derivatives by D, all in parts of `BLOCK` entries. `noise` is the relative
     rounding error of D, and `tables`, two rows, have e^(i h k t) - 1 and e^(i h k a) - 1 at the block's
-    frequencies k from 0 on. `sums` has a row of terms for each part of the frequencies; its last three
+    frequencies, k from 0 on. `sums` has a row of terms for each part of the frequencies; its last three
     columns are the loss and its derivatives by t and a.
     """
     (c, h), n, width = line, sums.sizes.size - 3, used // PIECES
@@ -389,15 +387,14 @@ def _sweep_back(
     sweep: Sweep,
     sums: LatticeSums,
 ) -> None:
-    """Add to `sums` the terms of an output's derivatives by its weights m, at some blocks of frequencies.
+    """Add to `sums` the terms of a mean's derivatives by the weights m, at some blocks of frequencies.
 
-    Frequencies are c + i h k, i the imaginary unit, k = 0, 1, …, with `line` (c, h). The blocks are those
-    from `start` on that fit into `sweep`, of `blocks` in all. A `level` is a set of on/off patterns of
-    features with weights m; the pre-activation is t and their interference. `sweep` has been filled by
-    `_sweep_forth` with transforms over the features before each, and its `adjoint` by `_add_terms` with the
-    loss's derivatives by those over all features. `p_none` are the probabilities that all features before
-    each are off, and `noise` is the relative rounding error of a transform. Column j of `sums` is for m_j,
-    its rows for parts of the frequencies.
+    Frequencies are c + i h k, k = 0, 1, …, with `line` (c, h). The blocks are those from `start` on that fit
+    into `sweep`, of `blocks` in all. The mean is over a `level`, a set of on/off patterns of features with
+    weights m, of a function of t + their interference. `_sweep_forth` has filled `sweep` with transforms over
+    the features before each, `_add_terms` its `adjoint` with derivatives by those over all features. `p_none`
+    are the probabilities that all features before each are off, and `noise` is the relative rounding error of
+    a transform. Column j of `sums` is for m_j, its rows for parts of the frequencies.
     """
     (m, large, p), (c, h), width = level, line, sweep.width // PIECES
     work = np.empty(4 * BLOCK)
@@ -430,14 +427,14 @@ def _lattice_sums(
     blocks: int,
     width: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (sums over the lattice by parts, (PARTS + 1, n + 3), sizes for their rounding errors, (n + 3,)).
+    """Return (sums over frequencies, (PARTS + 1, n + 3); sizes for their rounding errors, (n + 3,)).
 
     Both are to be divided by the period 2 pi/h. Row k has the sums over part k of the frequencies:
-    derivatives by m, then loss, by t, by a. The loss is the sum of E J(t + nu) over the on/off patterns of a
-    `level`, which count with their probabilities; J(t) being shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times
-    the loss with the target on less E x^2, as a function of the pre-activation t without the target's term,
-    whose weight is a. `by_a` has the derivatives by a of shape_0, of t, and of shape_2. Frequencies are c + i
-    h k, `line` being (c, h), in `blocks` blocks of which the first `width` are used.
+    derivatives by m, then the mean of J(t + nu) over the `level`, a set of on/off patterns with interference
+    nu, and its derivatives by t and by a. J(t) = shape_0 t_+^2 + shape_1 (E (v - ReLU(a v + t))^2 - 1/3) +
+    shape_2 t_+^3, for the value v of a target of weight a that is on. `by_a` has the derivatives by a of
+    shape_0, of t, and of shape_2. Frequencies are c + i h k, `line` being (c, h), in `blocks` blocks of which
+    the first `width` are used.
     """
     n, p, chunk = level.m.size, level.p, min(blocks, CHUNK)
     sums = LatticeSums(np.zeros((PARTS + 1, n + 3)), np.zeros((PARTS + 1, n + 3)), np.zeros(n + 3))
@@ -479,16 +476,16 @@ def _add_bromwich(
     out: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the sum of E J(t + nu) over a level's patterns to `out` and its derivatives by m to `by_m`.
+    """Add the mean of J(t + nu) over a level to `out`, and its derivatives by m to `by_m`.
 
-    A level is a set of on/off patterns (`Level`), which count with their probabilities; nu is sum m_j x_j.
-    J(t) = shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a function
-    of the pre-activation t without the target's term; the target's weight is a. J(t + nu) vanishes where
-    ends[0] + nu < 0 and is `polynomial` where ends[1] + nu > 0; at a distance d beyond these ends J, or its
-    difference from the polynomial, is at most the sum of growth[k] d^(k + 1). `by_a` has the derivatives by a
-    of shape_0, of t, and of shape_2. `polynomial_by_a` is that of the polynomial's coefficients. `out` is
-    [loss, by b, by a, error, error of derivatives]. With at most `most` blocks of frequencies the error of
-    the loss may be more than `tolerance`, and is estimated.
+    A level is a set of on/off patterns (`Level`), over which the mean sums with their probabilities; nu =
+    sum_j m_j x_j. J(t) = shape_0 t_+^2 + shape_1 (E (v - ReLU(a v + t))^2 - 1/3) + shape_2 t_+^3, for the
+    value v of a target of weight a that is on. J(t + nu) is 0 where ends[0] + nu < 0, and a polynomial of t +
+    nu with the coefficients `polynomial` where ends[1] + nu > 0. At a distance d past such an end, J, or its
+    difference from the polynomial, is at most sum_k growth[k] d^(k + 1). `by_a` has the derivatives by a of
+    shape_0, of t, and of shape_2, `polynomial_by_a` those of the coefficients. `out` is [loss, by b, by a,
+    error, error of derivatives]. `tolerance` is the error of the loss to aim at; with a finite number `most`
+    of blocks of frequencies it may be exceeded, and is estimated.
     """
     n, (period, escaped) = level.m.size, period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -507,7 +504,7 @@ def _add_bromwich(
     c, h = KAPPA / period, 2.0 * np.pi / period
     largest_shape = (abs(shape[0]) + abs(a * by_a[0]), shape[1], abs(shape[2]) + abs(a * by_a[2]))
     allowed, steep = max(0.9 * tolerance, 0.1 * size), STEEP * abs(level.m[0])
-    blocks, width, cut = blocks_of(level, a, t, largest_shape, (c, h), allowed, steep, most)
+    blocks, width, cut = choose_blocks(level, a, t, largest_shape, (c, h), allowed, steep, most)
     sums, sizes = _lattice_sums(level, a, t, shape, by_a, (c, h), blocks, width)
     change, slope_change, largest = 0.0, 0.0, 0.0
     for j in range(n + 3):
@@ -538,11 +535,11 @@ def _add_bromwich(
 def _add_polynomial(
     level: Level, t: float, polynomial: Four, polynomial_by_a: Four, out: FloatArray, by_m: FloatArray
 ) -> None:
-    """Add the sum of a polynomial's means over a level's patterns to `out`, derivatives by m to `by_m`.
+    """Add the mean of a polynomial of t + nu over a level to `out`, and its derivatives by m to `by_m`.
 
-    A level is a set of on/off patterns (`Level`), which count with their probabilities; nu is sum m_j x_j.
-    `polynomial` has the coefficients, from the lowest power of t + nu, `polynomial_by_a` their derivatives by
-    the target's weight a. `out` is [loss, by b, by a, error, error of derivatives].
+    A level is a set of on/off patterns (`Level`), over which the mean sums with their probabilities; nu =
+    sum_j m_j x_j. `polynomial` has the coefficients, lowest power first, `polynomial_by_a` their derivatives
+    by the target's weight a. `out` is [loss, by b, by a, error, error of derivatives].
     """
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
     slope, noise = _derivative_of_polynomial(polynomial), UNIT * rounding_of_product(level.m.size, 0.015625)
@@ -565,12 +562,13 @@ def _add_level(
     out: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the sum of E g(b + nu) - p_target_active/3 over a level's patterns to `out`; by m to `by_m`.
+    """Add the mean of g(b + nu) - p_target_active/3 over a level to `out`, derivatives by m to `by_m`.
 
-    A level is a set of on/off patterns (`Level`), which count with their probabilities. g(t) is the loss E (x
-    - ReLU(a x + t))^2 over the target x, which has the weight a and is on with `p_target_active`, nu the
-    interference of the others, b the bias. `out` is [loss, by b, by a, error, error of derivatives];
-    `tolerance` is the error to aim at, `most` the most blocks of frequencies.
+    g(t) is the loss E (x - ReLU(a x + t))^2 over the target x, which has the weight a and is on with
+    probability `p_target_active`; b is the bias. A level is a set of on/off patterns (`Level`) of the other
+    features, over which the mean sums with their probabilities; nu is their interference. `out` is [loss, by
+    b, by a, error, error of derivatives]; `tolerance` is the error to aim at, `most` the most blocks of
+    frequencies.
     """
     low, high = b, b
     for x in level.m:
@@ -646,9 +644,9 @@ def _add_many_on(
 ) -> None:
     """Add the loss with two or more features of `row` on to `out`, and its derivatives to `by_row`.
 
-    `row` has the weights of the other features, on with probabilities `chances`; a is the target's weight, on
-    with `p_target_active`, and b the bias. `out` is [loss, by b, by a, error, error of derivatives];
-    `tolerance` is the error to aim at, with at most `most` blocks of frequencies.
+    `row` has the weights of the other features, on with probabilities `chances`; a is the target's weight,
+    `p_target_active` the probability that it is on, and b the bias. `out` is [loss, by b, by a, error, error
+    of derivatives]; `tolerance` is the error to aim at, with at most `most` blocks of frequencies.
     """
     order, m, p = sort_by_size(row, chances)
     none, part = cumulative_p_off(p), np.empty(5)
@@ -675,7 +673,7 @@ def _add_many_on(
 
 
 @inner
-def _add_at_most_one_on(
+def _write_at_most_one_on(
     row: FloatArray,
     p: FloatArray,
     p_target_active: float,
@@ -686,9 +684,9 @@ def _add_at_most_one_on(
 ) -> None:
     """Write the loss with at most one feature of `row` on to `out`, and its derivatives to `by_row`.
 
-    `row` has the weights of the other features, on with probabilities p; a is the target's weight, on with
-    `p_target_active`, and b the bias. `out` is [loss, by b, by a, error, error of derivatives]; what it held
-    before is lost.
+    `row` has the weights of the other features, on with probabilities p; a is the target's weight,
+    `p_target_active` the probability that it is on, and b the bias. `out`, overwritten, is [loss, by b, by a,
+    error, error of derivatives].
     """
     none, alone = p_at_most_one_on(p)
     atom = loss_none_on(b, a, p_target_active)
@@ -727,8 +725,8 @@ def rows_uniform_slopes(
     """Return losses, their errors, derivatives by rows and biases, and their errors, as in `Outputs`.
 
     Output i has the weights M[i], the bias b[i] and the target feature features[i]. Feature j is on with
-    probability p[j]. The error of a loss to aim at is `tol` in units of the loss, or of unit[features[i]],
-    the loss of the output that is always 0, if that is larger. A sum has at most `most` blocks of
+    probability p[j], and then uniform on [0, 1]. The error of a loss to aim at is `tol` times the loss or
+    unit[features[i]], the loss of an output 0, whichever is larger. A sum has at most `most` blocks of
     frequencies.
     """
     losses, errors, by_b, slope_errors = (
@@ -745,7 +743,7 @@ def rows_uniform_slopes(
         index = find_inputs(M[i], target)
         row, chances = M[i][index], p[index]
         by_row = np.zeros(index.size)
-        _add_at_most_one_on(row, chances, p_target_active, a, b[i], out, by_row)
+        _write_at_most_one_on(row, chances, p_target_active, a, b[i], out, by_row)
         # p may be so small that its part underflows; the smallest normal number asks for all there is
         tolerance = max(tol * max(unit[target], out[0]), 2.3e-308)
         _add_many_on(row, chances, p_target_active, a, b[i], tolerance, most, out, by_row)

@@ -56,8 +56,8 @@ WORK = 2.0**26
 def parse_target(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArray, str, FloatArray | None]:
     """Return (A, name of f, B or None for 0) of targets A f(x) + B x; ValueError if shapes do not fit.
 
-    `target` is the name of a function, "x+relu", A of shape (n_outputs, n_features), (A, name) or (A, name,
-    B).
+    `target` is the name of f, "x+relu", an array A of shape (n_outputs, n_features), (A, name of f), or (A,
+    name of f, B).
     """
     matrix, name, linear = target, "identity", None
     if isinstance(target, str):
@@ -85,9 +85,10 @@ def parse_target(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArr
 
 
 def without_linear_pairs(model: Model) -> tuple[Model, FloatArray | None]:
-    """Return (model less pairs of neurons that sum to a linear map, that map's matrix or None).
+    """Return (model without pairs of neurons that sum to a linear map, matrix of that map or None).
 
-    ReLU(u x) and ReLU(-u x), read with v and -v, are v u x: as the residual path of a network is written.
+    Such a pair is ReLU(u x) and ReLU(-u x), read with v and -v: the sum is v u x. A network's residual path
+    is written so.
     """
     if (model.hidden, model.output) != ("relu", "identity"):
         return model, None
@@ -107,10 +108,10 @@ def without_linear_pairs(model: Model) -> tuple[Model, FloatArray | None]:
 
 
 def without_residual_path(model: Model, B: FloatArray | None) -> tuple[Model, FloatArray | None]:
-    """Return (model without its residual path, B less that path's matrix, None for 0).
+    """Return (model without its residual path, B minus that path's matrix or None for 0), of the same loss.
 
-    The path is the neurons that come in pairs whose sum is linear in x; targets are A f(x) + B x. The loss
-    is the same, and pairs of the path's neurons with all others need not be summed.
+    The path is the neurons that come in pairs whose sum is linear in x; targets are A f(x) + B x. The
+    products of the path's neurons with all others need not be computed then.
     """
     model, skip = without_linear_pairs(model)
     return model, B if skip is None else (-skip if B is None else B - skip)
@@ -123,9 +124,9 @@ class NetworkOutputs:
     losses: FloatArray
     errors: FloatArray
     mean_error: float
-    """Error of their mean, weighted with importance."""
+    """Error of the mean of importance times loss."""
     gradient: dict[str, FloatArray] | None
-    """Derivatives of the mean by the names of the model's arrays."""
+    """Derivatives of that mean by the names of the model's arrays; None if they were not requested."""
     gradient_error: float
     method: str
 
@@ -145,18 +146,17 @@ class HiddenMeans:
     errors: FloatArray
     """(n_hidden, n_hidden): errors of `products`."""
     unit_errors: FloatArray
-    """(n_hidden,): largest error of the others."""
+    """(n_hidden,): largest error of each neuron's `mean`, `active` and `by_targets`."""
 
 
 def _context_and_neurons(
     model: Model, law: Law, name: str, tol: float, budget: float | None
 ) -> tuple[NeuronContext, list[HiddenNeuron]]:
-    """Return (context of the law, hidden neurons of a model).
+    """Return (what the neurons of a model share: law, targets, tolerances; its hidden neurons).
 
-    The context holds the law and how means over it are computed. `name` is that of the targets' function f
-    ("identity", "relu" or "abs"), `tol` the error of means to aim at, in units of the neurons' root mean
-    squares, `budget` the most terms of sums in all, None for a default. ValueError if neurons are linear, the
-    law is not covered or more terms than `budget` are needed.
+    `name` is that of the targets' function f ("identity", "relu" or "abs"), `tol` the error of means to aim
+    at, in units of the neurons' root mean squares, `budget` the most terms of sums in all, None for a
+    default. ValueError if neurons are linear, the law is not covered or more terms than `budget` are needed.
     """
     if model.hidden == "identity":
         raise ValueError("`model` must have hidden neurons that bend: 'relu' or 'jumprelu'; got 'identity'.")
@@ -172,10 +172,9 @@ def _context_and_neurons(
 
 
 def hidden_neurons(model: Model, context: NeuronContext) -> list[HiddenNeuron]:
-    """Return the hidden neurons of a model in a context, with the weights of x_j / scale_j.
+    """Return the hidden neurons of a model, for features in units of their scales, x_j / scale_j.
 
-    The context has the law of the features x_j, whose values have these scales, and how means are computed.
-    A `HiddenNeuron` is its weights, bias and threshold (0 for a ReLU) in this context.
+    The `context` has the law of the features, and how means over it are computed.
     """
     thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
     rows = zip(model.W_in * context.law.scale, model.b_in, thresholds, strict=True)
@@ -260,11 +259,11 @@ class _Targets:
         self.share = float(np.min(rms[rms > 0.0] / self.size[rms > 0.0], initial=1.0))
 
     def error_per_unit(self, g: FloatArray, g0: FloatArray) -> FloatArray:
-        """Return the largest error of E h_i (g0_i + sum over k of g_ik t_k) for each neuron h_i, (n_hidden,).
+        """Return (error of E h_i (g0_i + sum_k g_ik t_k)) / (error of the means of h_i), (n_hidden,).
 
-        It is that where E h_i, all E h_i f(x_j) and all E h_i x_j are off by at most 1: the sum of the sizes
-        of their coefficients, as a target is t_k = sum over j of A_kj f(x_j) + B_kj x_j. The loss has such
-        terms, with g (n_hidden, n_outputs) and g0 (n_hidden,) from the output weights and biases.
+        That is the largest error if E h_i, all E h_i f(x_j) and all E h_i x_j are off by at most 1, for the
+        targets t_k = sum_j A_kj f(x_j) + B_kj x_j: the sum of |coefficients|. The loss has such terms, with g
+        (n_hidden, n_outputs) and g0 (n_hidden,) from the output weights and biases.
         """
         size = np.abs(g0) + np.abs(g @ self.A).sum(axis=1)
         return np.asarray(size if self.B is None else size + np.abs(g @ self.B).sum(axis=1))
@@ -272,8 +271,8 @@ class _Targets:
     def means_with(self, unit: HiddenNeuron, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
         """Return (`UnitMeans` of the neuron h = `unit`; E h t, (n_outputs,)), t being the targets.
 
-        Derivatives in the `UnitMeans`, by the neuron's weights and bias, are of E h (g0 + w t), which the
-        loss has; w is (n_outputs,).
+        Derivatives in the `UnitMeans`, by the neuron's weights and bias, are of E h (g0 + w t), a term of the
+        loss; w is (n_outputs,).
         """
         means = unit_means(unit, g0, w @ self.A, self.share)
         products = self.A @ means.by_targets
@@ -381,9 +380,9 @@ def network_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) ->
 def _truncation_errors(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
     """Return the error of each output's loss, (n_outputs,), by cutting off the pairs' sums over frequencies.
 
-    V is the decoder. Each of `changes`, (n_hidden, n_hidden), has estimates of what all pairs' means are off
-    by. What all pairs have in common adds up with its sign; what differs from pair to pair adds up in
-    squares.
+    V is the decoder. Each of `changes`, (n_hidden, n_hidden), has estimates of the error of all pairs' means.
+    The sum over pairs of the errors with their signs bounds what pairs have in common; the root of the sum of
+    squares, twice, what differs from pair to pair.
     """
     joint_change = np.max([np.abs(np.einsum("ki,ij,kj->k", V, change, V)) for change in changes], axis=0)
     split_change = np.array([_independent_change(np.outer(v**2, v**2), changes) for v in V])
@@ -391,11 +390,10 @@ def _truncation_errors(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
 
 
 def _independent_change(squares: FloatArray, changes: list[FloatArray]) -> float:
-    """Return the root of the sum of `squares` times squared changes over all pairs of neurons.
+    """Return the root of the sum of `squares` times squared errors over all pairs of neurons.
 
-    Each of `changes`, (n_hidden, n_hidden), has estimates of what the means of all pairs' products are off
-    by; of each pair the largest counts. `squares` (n_hidden, n_hidden) are those of the pairs' coefficients
-    in the loss.
+    Each of `changes`, (n_hidden, n_hidden), has estimates of the errors of E h_i h_j for all pairs; of each
+    pair the largest counts. `squares` (n_hidden, n_hidden) are those of the pairs' coefficients in the loss.
     """
     of_pairs = np.max(np.square(changes), axis=0)
     of_pairs = 2.0 * of_pairs - np.diag(np.diag(of_pairs))  # a pair of two stands in the sum twice
@@ -433,9 +431,9 @@ def linear_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) -> 
 
 
 def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both: float) -> FloatArray:
-    """Return the covariances of f(x_i) and g(x_j), (n, n), where a feature that is off gives 0.
+    """Return the covariances of f(x_i) and g(x_j), (n, n), for functions that are 0 where a feature is off.
 
-    `first`, `second` and `both` are the means of f, g and f g where it is on; `on` (n, n) are the
+    `first`, `second` and `both` are the means of f, g and f g of a feature that is on; `on` (n, n) are the
     probabilities that two features are on, p that one is.
     """
     covariance = first * second * (on - np.outer(p, p))
@@ -446,7 +444,7 @@ def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both
 def importance_of(law: Law, n_outputs: int, name: str = "law") -> FloatArray:
     """Return the importance of each output: its feature's, or the common one of all features.
 
-    Raise a ValueError, which calls the law `name`, if the `n_outputs` have neither.
+    ValueError, which calls the law `name`, if there are not as many outputs as features, and no common one.
     """
     importance: npt.NDArray[np.float64] = law.features.importance
     if n_outputs == importance.size:

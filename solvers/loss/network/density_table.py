@@ -23,19 +23,21 @@ class DensityTable(NamedTuple):
     """The density of a law of values, as polynomials between edges, with cumulative integrals."""
 
     edges: FloatArray
-    """(P + 1,): between which the density is a polynomial."""
+    """(P + 1,): ends of the P panels, on each of which the density is a polynomial."""
     density: FloatArray
-    """(P, d): its coefficients in x, which goes from -1 to 1, lowest power first."""
+    """(P, d): coefficients of the density in x, which goes from -1 to 1 on a panel, lowest power first."""
     integrals: FloatArray
-    """(3, P, d + 3): of v^r times the density from the left edge on, r = 0, 1, 2."""
+    """(3, P, d + 3): coefficients in x of the integrals of v^r times the density from the panel's left edge
+    on."""
     cumulative: FloatArray
-    """(3, P + 1): the same up to each edge."""
+    """(3, P + 1): these integrals from the first edge up to each edge."""
     panels: FloatArray
-    """Edges of the integrals over all but one of the features that are on."""
+    """Edges between which values are integrated at Gauss points, those of one feature excepted: these have
+    closed forms."""
     corners: FloatArray
     """Where the density jumps."""
     kinks: FloatArray
-    """Where means over a smooth density are not smooth, at scale 1."""
+    """Edges of `panels` at which a smooth density is split."""
     degree: int
     """Degree of the density, or -1 if it is no polynomial."""
     nodes: FloatArray
@@ -56,7 +58,7 @@ _NODES, _WEIGHTS = _gauss_rules()
 
 
 def _rescale_polynomial(coefficients: FloatArray, low: float, high: float) -> FloatArray:
-    """Return coefficients in x of a polynomial given by its `coefficients` in v, both from the lowest power.
+    """Return the coefficients of a polynomial in x from its `coefficients` in v, both lowest power first.
 
     x goes from -1 to 1 as v goes from `low` to `high`.
     """
@@ -69,10 +71,10 @@ def _rescale_polynomial(coefficients: FloatArray, low: float, high: float) -> Fl
 
 @lru_cache(64)
 def table_of(values: ValueDistribution) -> DensityTable:
-    """Return a law's density as polynomials between edges, with their integrals; no edges without a density.
+    """Return the density of `values` as polynomials between edges, with integrals; no edges without one.
 
-    The integrals are of v^r times the density, r = 0, 1, 2. The law's own pieces are kept; other densities
-    are fitted by polynomials on intervals of one width.
+    The integrals are of v^r times the density, r = 0, 1, 2. A density that is given by polynomials keeps its
+    pieces; others are fitted by polynomials on intervals of one width.
     """
     corners = kinks = np.empty(0)
     if values.density is None:
@@ -111,8 +113,8 @@ def table_of(values: ValueDistribution) -> DensityTable:
 def _smooth_panels(values: ValueDistribution, low: float, high: float) -> FloatArray:
     """Return edges of few panels from `low` to `high` on which Gauss points are exact to rounding.
 
-    That is for |v|^r, r = 0..8, times the density of `values`, and times its square: an interval is halved
-    until two Gauss rules agree to 4e-15 of a moment of order r or r - 1.
+    They integrate |v|^r, r = 0, ..., 8, times the density of `values` and times its square: an interval is
+    halved until two Gauss rules agree to 4e-15 of a moment of order r or r - 1.
     """
     assert values.density is not None
     density, powers = values.density, np.arange(9)[:, None]
@@ -136,7 +138,7 @@ def _smooth_panels(values: ValueDistribution, low: float, high: float) -> FloatA
 
 
 def _fit_polynomials(values: ValueDistribution, low: float, high: float) -> FloatArray:
-    """Return coefficients of the polynomial in x that fits the density of `values` from `low` to `high`.
+    """Return the coefficients of the polynomial in x that fits the density of `values` from `low` to `high`.
 
     x goes from -1 to 1 there; the lowest power comes first.
     """

@@ -16,9 +16,10 @@ __all__ = ["evaluate_network", "network_problem"]
 
 
 def network_problem(model: Model, law: Law, rows: Any, target: Any) -> NetworkProblem:
-    """Return the problem to evaluate: a model, a law and its outputs' target; ValueError if not covered.
+    """Return the problem to evaluate: a model, a law and the target of its outputs.
 
-    ValueError also unless `rows` is None, or if outputs are ReLUs but hidden neurons are not.
+    ValueError if the target does not fit, unless `rows` is None, or unless outputs are linear or all neurons
+    ReLUs.
     """
     if not (model.output == model.hidden == "relu" and rows is None):
         _require_linear_output(model)
@@ -36,7 +37,7 @@ def _require_linear_output(model: Model) -> None:
 
 
 def evaluate_network(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) -> Loss:
-    """Return the `Loss` of a problem to this accuracy, with slopes by the model's arrays if `gradient`."""
+    """Return the `Loss` of a problem to this accuracy, with derivatives by the model if `gradient`."""
     if problem.model.output == "relu" and not gradient:
         return _rectified_loss(problem, accuracy)
     _require_linear_output(problem.model)
@@ -55,9 +56,10 @@ def evaluate_network(problem: NetworkProblem, accuracy: Accuracy, gradient: bool
 
 
 def _rectified_loss(problem: NetworkProblem, accuracy: Accuracy) -> Loss:
-    """Return the `Loss` of a problem with ReLU outputs, each rewritten as a linear readout.
+    """Return the `Loss` of a problem with ReLU outputs, each rewritten as a linear readout of other neurons.
 
-    ValueError where an output has none, as it reads neurons of several directions; `accuracy` is aimed at.
+    `accuracy` is aimed at. ValueError if an output cannot be rewritten, as it reads neurons whose encoder
+    rows are not parallel.
     """
     model, A, B, importance = problem.model, problem.A, problem.B, problem.importance
     readouts = [relu_output.linear_readout(model, k) for k in range(model.n_outputs)]

@@ -31,17 +31,18 @@ class Firing(NamedTuple):
     p_given_pairs: FloatArray
     """(n, n): given that j and k are on, nan if they never are; the diagonal is `p_given`."""
     error: float
+    """Largest error of these probabilities."""
 
 
 def p_on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
     """Return the probability that `unit` is on, h > 0, given each of the patterns `on` (r, n): (r,).
 
-    At its threshold a neuron counts as off. The kernel would count such a pattern half if the threshold is 0,
-    so bias and threshold are both raised then, which changes no state.
+    At its threshold a neuron counts as off, also if that is 0.
     """
     context, inputs = unit.context, np.flatnonzero(unit.w)
     w = np.zeros((2, inputs.size))
     w[0] = unit.w[inputs]
+    # The kernel would count a pattern at a threshold of 0 half: bias and threshold are both raised then.
     shift = 0.0 if unit.t > 0.0 else float(np.abs(w[0]).max(initial=0.0)) or 1.0
     probabilities = np.zeros((len(on), 5))
     spherical = context.law.values == "normal"
@@ -56,14 +57,14 @@ def p_on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
 
 
 def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
-    """Return the probabilities that `unit` is on: in all, given each feature, given two (if `pairs`).
+    """Return the probabilities that `unit` is on: in all, given each feature, given each two (if `pairs`).
 
     All patterns are summed if inputs are few, or a moderate number where values are atoms. Otherwise patterns
     with at most one input on, or with only the two given ones on, are exact; the rest is a sum over
     frequencies.
     """
     context, inputs = unit.context, unit.inputs
-    exact = context.exact(inputs, targets=False)
+    exact = context.is_exact(inputs, targets=False)
     listed = context.law.values.discrete and not exact
     moments = on_moments(unit, True) if listed else None
     error = 2.0**-44
@@ -105,7 +106,7 @@ def _by_all_patterns(unit: HiddenNeuron) -> tuple[float, FloatArray, FloatArray]
 def _from_moments(unit: HiddenNeuron, on: FloatArray) -> tuple[float, FloatArray, FloatArray]:
     """Return probabilities that `unit` is on: in all, given each of k inputs (k,), given two (k, k).
 
-    `on`, (1 + k, 1 + k), has probabilities that it is on and inputs i and j are, too, at [1 + i, 1 + j];
+    `on`, (1 + k, 1 + k), has the probability that the neuron and inputs i and j are on at [1 + i, 1 + j];
     index 0 stands for no input.
     """
     joint = _p_pairs(unit)
@@ -124,7 +125,7 @@ def _p_pairs(unit: HiddenNeuron) -> FloatArray:
 
 
 def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, FloatArray, float]:
-    """Return probabilities that `unit` is on: in all, given each input, given two; and their error.
+    """Return probabilities that `unit` is on: in all, given each input, given each two; and their error.
 
     They are sums over frequencies. Without `pairs` the probabilities given two are 0.
     """
@@ -185,10 +186,10 @@ def _shares(
 ) -> tuple[ComplexArray, ComplexArray, list[tuple[IntArray, ComplexArray]]]:
     """Return (product of all units' transforms, ratios given a feature, ratios given two of a group).
 
-    A unit's transform is the mean of the product of phi_j over its features j that are on; phi is (n, K).
-    The product, (K,), times a ratio is its mean given that a feature is on, (n, K), or that two are: each
-    group has its members and (m, m, K) ratios. `blocks` are the units, `joint_p` (n, n) the probabilities
-    that two features are on.
+    `blocks` are the units, groups and single features. A unit's transform is the mean of the product of phi_j
+    over its features j that are on; phi is (n, K). Their product, (K,), times a ratio is its mean given that
+    a feature is on: (n, K) ratios. Given that two are on there are ratios for each group, (members, (m, m,
+    K)). `joint_p` (n, n) are the probabilities that two features are on.
     """
     inverse = np.divide(1.0, joint_p, out=np.zeros(joint_p.shape), where=joint_p > 0.0)
     group_shares: list[tuple[IntArray, ComplexArray]] = []
@@ -213,14 +214,14 @@ def _shares(
 
 
 def _not_zero(factors: ComplexArray) -> ComplexArray:
-    """Return factors to divide by: 1e-100, whose square is a double, in place of smaller ones."""
+    """Return `factors` as divisors: those smaller than 1e-100, whose square is a double, become that."""
     return np.asarray(np.where(np.abs(factors) < 1e-100, 1e-100, factors), np.complex128)
 
 
 def _p_others_off(
     blocks: list[IndependentGroup], has_weight: BoolArray, joint_p: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the probability that all other features with a weight are off, given that some are on.
+    """Return the probability that all other features with a weight are off, given that one or two are on.
 
     The first array, (n,), is given each feature, the second, (n, n), given each two. `blocks` are the law of
     n features, `has_weight` (n,) says which have a weight, and `joint_p` (n, n) are the probabilities that
@@ -253,10 +254,10 @@ def _p_others_off(
 def _sum_until_converged(
     unit: HiddenNeuron, sums: Callable[[ComplexArray, ComplexArray], FloatArray]
 ) -> tuple[FloatArray, float]:
-    """Return (sums, their error), sums(coefficients, transforms) being called for ever more frequencies.
+    """Return (sums(coefficients, transforms), its error), for as many frequencies as it takes to converge.
 
-    They are doubled until the sums converge. The coefficients (K,) are those of 1(z > t), pre-activation
-    above threshold, of the neuron `unit`, the transforms (inputs, K) E e^{i s w v} of its inputs at K
+    Their number is doubled each time. The coefficients (K,) are those of 1(z > t), pre-activation above
+    threshold, of the neuron `unit`, the transforms (inputs, K) are E e^{i s w v} of its inputs at the K
     frequencies s.
     """
     if unit.series is not None:

@@ -38,9 +38,9 @@ NO_SLOPES = np.empty((0, 0), np.complex128)
 
 
 def marginal_blocks(blocks: list[IndependentGroup], features: IntArray, n: int) -> list[IndependentGroup]:
-    """Return the law of some of n features: independent groups, whose members are places in `features`.
+    """Return the law of some of n features as independent groups, whose members are indices into `features`.
 
-    `blocks` are those of all n features.
+    `blocks` are the independent groups and single features of all n.
     """
     position = np.full(n, -1)
     position[features] = np.arange(features.size)
@@ -59,7 +59,7 @@ def marginal_blocks(blocks: list[IndependentGroup], features: IntArray, n: int) 
 
 
 def list_patterns(blocks: list[IndependentGroup], n: int) -> tuple[FloatArray, FloatArray]:
-    """Return all patterns of n features in blocks, (r, n), and their probabilities, (r,)."""
+    """Return all on/off patterns of n features in independent blocks, (r, n), and probabilities, (r,)."""
     on, chances = np.zeros((1, n)), np.ones(1)
     for members, patterns, weights in blocks:
         count = chances.size
@@ -70,9 +70,9 @@ def list_patterns(blocks: list[IndependentGroup], n: int) -> tuple[FloatArray, F
 
 
 def none_and_ones(others: OtherFeatures) -> tuple[float, FloatArray]:
-    """Return (probability that no input is on, (n,) probabilities that each alone is; 0 without a weight).
+    """Return (probability that no input is on, (n,) probabilities that each is the only one, 0 for others).
 
-    `others` is the law of n features; inputs are those with a weight.
+    Inputs are features with a weight; `others` is the law of n features.
     """
     phi = (~others.has_weight).astype(np.complex128)
     slope = np.empty(phi.size, np.complex128)
@@ -109,11 +109,12 @@ def unit_products(others: OtherFeatures, top: int, phi: ComplexArray, slopes: Co
 
 
 def with_directions(blocks: list[IndependentGroup], has_weight: BoolArray) -> OtherFeatures:
-    """Return a law whose sum over patterns is c P + sum of d_j dP/dphi_j, for the sum P of `blocks`.
+    """Return a law whose sum over patterns is c P + sum_j d_j dP/dphi_j, for the sum P of `blocks`.
 
-    P is the sum over on/off patterns of their probability times phi_j of each feature that is on. `blocks`
-    have n features, of which those of the mask `has_weight` have a weight. The new units have 2n + 1
-    features, with the transforms phi_j, then d_j, then c. The last n + 1 are counted, and one of them is on.
+    P is the sum over on/off patterns of their probability times phi_j of each feature j that is on. `blocks`
+    have n features, of which those in the mask `has_weight` have a weight. The law returned has 2n + 1
+    features, with the transforms phi_j, then d_j, then c. The last n + 1 are counted, and exactly one of them
+    is on.
     """
     n = has_weight.size
     units = [IndependentGroup(np.array([2 * n]), np.array([[0], [1]]), np.ones(2))]
@@ -140,15 +141,14 @@ def add_grouped_neuron_means(
 ) -> None:  # fmt: skip
     """Add means of one neuron h over its frequencies to `out`, for inputs in groups.
 
-    They are over patterns where `n_on` inputs are on, or two or more for n_on = 2. `others` is the law of the
-    n inputs, extended to 2n + 1 features for derivatives by transforms (`with_directions`): inputs, marked
-    copies of them, and one that stands for a constant; just one of the last n + 1 is on. `weight` (K,) are
-    the neuron's Fourier coefficients, `weight_slope` those of its derivative by w x + b. `phi`, `slope`,
-    `psi` and `psi_slope` (n, K) are E e^{uv}, E v e^{uv}, E target(v) e^{uv} and its derivative by u, at u =
-    i s w_l: w_l are the inputs' weights, v their values when on, s the K frequencies. To `out` (n + 2,) are
-    added E h, E h target(x_l), and the derivative by the bias of E h G, with G = start + sum of `g`_l
-    target(x_l); with `slopes` to `by_w` those by the weights. `axis_sums` (2, K) is set to E e^{i s w x} and
-    E G e^{i s w x} over these patterns.
+    The means are over patterns where `n_on` inputs are on, or two or more for n_on = 2. To `out` (n + 2,) are
+    added E h, E h target(x_l) for each input l, and the derivative by the bias of E h G, with G = start + sum
+    of `g`_l target(x_l); with `slopes` the derivatives of E h G by the weights are added to `by_w`. `others`
+    is the law of the n inputs, extended to 2n + 1 features by `with_directions`. `weight` (K,) are the
+    neuron's Fourier coefficients, `weight_slope` those of its derivative by w x + b. `phi`, `slope`, `psi`
+    and `psi_slope` (n, K) are E e^{uv}, E v e^{uv}, E target(v) e^{uv} and its derivative by u, at u = i s
+    w_l: w_l are the inputs' weights, v their values when on, s the K frequencies. `axis_sums` (2, K) is set
+    to E e^{i s w x} and E G e^{i s w x} over these patterns.
     """
     n = g.size
     at, by = np.empty(2 * n + 1, np.complex128), np.empty(2 * n + 1, np.complex128)
@@ -174,8 +174,8 @@ class UnitFactors(NamedTuple):
     """Steps by which the factor of each unit follows from the transforms of its features.
 
     Unit u has the features member[first[u]], ..., member[first[u + 1] - 1] and the steps begin[u], ...,
-    begin[u + 1] - 1. Rows 0, 1, ... are the features' transforms phi, and each step adds c + x + r y phi_z.
-    The factor is p_off[u] + p_on[u] times the last row.
+    begin[u + 1] - 1. Its first rows are the features' transforms, and each step appends the row c + (row x) +
+    r (row y) (row z). The factor is p_off[u] + p_on[u] times the last row.
     """
 
     first: IntArray
@@ -188,16 +188,17 @@ class UnitFactors(NamedTuple):
     p_off: FloatArray
     p_on: FloatArray
     most_rows: int
-    """Of a unit."""
+    """Most rows of a unit."""
 
 
 def _list_steps(block: IndependentGroup) -> tuple[float, list[tuple[int, int, int, float, float]]]:
     """Return (factor of the last row, steps (x, y, z, c, r)) that compute the transform of the group `block`.
 
-    That is E exp(i s w.x) over the features x of the group, the sum over its patterns of their probability
-    times the transforms of the features that are on. A step makes a new row c + row x + r (row y) (row z),
-    where x or y is -1 for no such term; the first rows are the transforms of single features, and the last
-    one times the factor is the result. Patterns that differ in one feature alone share their steps.
+    The transform is E exp(i s w.x) over the features x of the group: the sum over its patterns of their
+    probability times the transforms of the features that are on. A step appends the row c + (row x) + r (row
+    y) (row z), where x = -1 stands for 0 and y = -1 for 1; the first rows are the transforms of single
+    features, and the last row times the factor is the result. Patterns that differ in one feature alone share
+    their steps.
     """
     order = np.lexsort(block.patterns.T[::-1])
     patterns, g = block.patterns[order], block.members.size
@@ -256,10 +257,10 @@ def unit_factors(blocks: list[IndependentGroup]) -> UnitFactors:
 
 @inlined
 def apply_steps(units: UnitFactors, u: int, re: FloatArray, im: FloatArray) -> int:
-    """Return the row of `re` and `im` with the transform of unit u, a group or a feature, which is written.
+    """Write the rows of unit u's steps, for a group or feature, to `re`, `im`; return the last one's number.
 
-    `re` and `im` (rows, frequencies) have the transforms of the unit's single features in their first rows.
-    A step of `units` writes the next row: a constant plus a row plus a number times the product of two rows.
+    `re` and `im` (rows, frequencies) begin with the transforms of the unit's single features. A step of
+    `units` writes the next row: a constant plus a row plus a number times the product of two rows.
     """
     out = int(units.first[u + 1] - units.first[u] - 1)
     for s in range(units.begin[u], units.begin[u + 1]):
@@ -287,7 +288,7 @@ def apply_steps(units: UnitFactors, u: int, re: FloatArray, im: FloatArray) -> i
 @inlined
 def _add_product(r: float, a_re: FloatArray, a_im: FloatArray, b_re: FloatArray, b_im: FloatArray,
                  out_re: FloatArray, out_im: FloatArray) -> None:  # fmt: skip
-    """Add r a b to out, complex rows in two parts: `a_re`, `a_im`, `b_re`, `b_im`, `out_re`, `out_im`."""
+    """Add r a b to out, for complex rows a, b and out in two parts, `_re` and `_im`."""
     for l in range(out_re.size):
         out_re[l] += r * (a_re[l] * b_re[l] - a_im[l] * b_im[l])
         out_im[l] += r * (a_re[l] * b_im[l] + a_im[l] * b_re[l])
@@ -299,9 +300,9 @@ def differentiate_steps(
 ) -> None:
     """Write the complex derivatives of the last row of unit u of `units` by each of its rows.
 
-    Real parts go to `by_re`, imaginary ones to `by_im`, (rows, columns), of which row k has those by row k.
-    `re` and `im` are the real and imaginary parts of the rows: first the transforms of the unit's features,
-    then the rows that `apply_steps` computed from them, one a step (`UnitFactors` says how).
+    Row k of `by_re` and `by_im`, (rows, columns), gets real and imaginary parts of those by row k. `re` and
+    `im` are the real and imaginary parts of the rows: first the transforms of the unit's features, then those
+    that `apply_steps` wrote.
     """
     last = units.first[u + 1] - units.first[u] - 1 + units.begin[u + 1] - units.begin[u]
     by_re[: last + 1] = 0.0

@@ -36,7 +36,7 @@ class Half(NamedTuple):
     """Half of a neuron's inputs, with all joint values that they may have and their probabilities."""
 
     features: IntArray
-    """(m,): which of the inputs."""
+    """(m,): indices of the inputs in this half."""
     values: FloatArray
     """(patterns, m), in units of the scales; 0 where a feature is off."""
     chances: FloatArray
@@ -44,7 +44,7 @@ class Half(NamedTuple):
 
 
 def _outcomes(context: "NeuronContext", block: IndependentGroup) -> tuple[FloatArray, FloatArray]:
-    """Return all joint values of a block's features, (outcomes, members), 0 where off; probabilities.
+    """Return (all joint values of a block's features, (outcomes, members), 0 where off; their probabilities).
 
     The values of a feature when on are the atoms of `context`.
     """
@@ -65,7 +65,7 @@ def _outcomes(context: "NeuronContext", block: IndependentGroup) -> tuple[FloatA
 def list_halves(context: "NeuronContext", inputs: IntArray, most: float) -> tuple[Half, Half] | None:
     """Return two halves of the features `inputs`, each with all its joint values and their probabilities.
 
-    None if all `inputs` have more than `most` joint values. `context` has the distribution of the features.
+    None if all `inputs` together have more than `most` joint values. `context` has the law of the features.
     """
     blocks = context.blocks(inputs)
     kinds = [
@@ -118,11 +118,11 @@ def _rounding_of_neurons(*units: "HiddenNeuron") -> FloatArray:
 
 
 def on_moments(unit: "HiddenNeuron", indicators: bool) -> tuple[FloatArray, FloatArray] | None:
-    """Return two matrices E 1(z > t) u u', (1 + n, 1 + n), for u = (1, inputs); None for too many patterns.
+    """Return two matrices E 1(z > t) u u', (1 + n, 1 + n), with u = (1, inputs); None for too many patterns.
 
     z, t and the inputs are those of the neuron `unit`. With `indicators`, u has 1 where a feature is not 0.
-    At z = t a neuron counts as off in the first matrix. In the second, for derivatives, it counts half there
-    if that is the kink of a ReLU.
+    At z = t the neuron counts as off in the first matrix, and as half on in the second, which is for
+    derivatives, if that is the kink of a ReLU (t = 0).
     """
     context, inputs = unit.context, unit.inputs
     both = list_halves(context, inputs, MOST_PATTERNS)
@@ -155,7 +155,7 @@ def _moments_above(
 
     u is (1, inputs) of a neuron, in the inputs' order, so the shape is (1 + n, 1 + n). `u_a` and `u_b`,
     (patterns, 1 + members), have a 1 and the values of a half's features, `p_a` and `p_b` are their
-    probabilities, and `both` holds the places of the members of either half among the inputs.
+    probabilities; `both` are the halves.
     """
     above = np.zeros((len(u_b) + 1, u_b.shape[1]))
     above[:-1] = np.cumsum((u_b * p_b[:, None])[::-1], axis=0)[::-1]
@@ -178,13 +178,13 @@ def _add_products(
     first: FloatArray, p_first: FloatArray, second: FloatArray, p_second: FloatArray, t: FloatArray,
     slack: FloatArray, slopes: bool, by_first: FloatArray, by_second: FloatArray,
 ) -> float:  # fmt: skip
-    """Return E h_1 h_2 of two neurons, z_i = first[i, a] + second[i, b], with independent a and b.
+    """Return E h_1 h_2 of two neurons with z_i = first[i, a] + second[i, b], for independent a and b.
 
     `first` (2, count) are the sums w x of both neurons, with their biases, over one half of the features,
     `second` those over the other half; `p_first` and `p_second` are their probabilities. t (2,) are the
-    thresholds; sums within `slack` of t count as equal. With `slopes`, E[1(z_1 > t_1) h_2 | a] and E[h_1
-    1(z_2 > t_2) | a] are added to `by_first` (2, count), and those given b to `by_second`, with 1/2 at the
-    kink of a ReLU.
+    thresholds; sums within `slack` of t count as equal to it. With `slopes`, E[1(z_1 > t_1) h_2 | a] and
+    E[h_1 1(z_2 > t_2) | a] are added to `by_first` (2, count), and those given b to `by_second`; at the kink
+    of a ReLU the indicator is 1/2.
     """
     total = 0.0
     low1, low2 = t[0] + slack[0], t[1] + slack[1]
@@ -248,7 +248,7 @@ def merged_product(
     """Return (E h_1 h_2, its error) by merging equal sums w x; None without a lattice, or for too many sums.
 
     The neurons are h_1 = `first` and h_2 = `second`, in `context`, `w` (2, n) their weights of the features
-    `either`. A lattice holds all sums of a neuron.
+    `either`. Each neuron's sums have to lie on a lattice of few points.
     """
     # A quarter of the points of both lattices, for half the features; with signs alone half of these.
     points = [first.s.size for first in (first.series, second.series) if first is not None]

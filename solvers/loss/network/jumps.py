@@ -33,24 +33,24 @@ DEVIATIONS = 8.5
 
 
 class LatticeSeries(NamedTuple):
-    """Frequencies, transforms of the features at them, and coefficients of functions of one neuron."""
+    """Finite Fourier series of functions of one neuron: frequencies, inputs' transforms, coefficients."""
 
     s: FloatArray
     """(count,): 0 and positive ones; sums of real parts stand for both signs."""
     phi: ComplexArray
-    """(3, n, count): E v^r e^{isv} at s w."""
+    """(3, inputs, count): E v^r e^{isvw} of each input's value v with its weight w, r = 0, 1, 2."""
     weight: ComplexArray
     """(count,): coefficients of the activation."""
     slope: ComplexArray
-    """(count,): those of its derivative by the bias, half at the kink of a ReLU."""
+    """(count,): coefficients of its derivative by the bias, half at the kink of a ReLU."""
     step: ComplexArray
-    """(count,): those of 1(z > t)."""
+    """(count,): coefficients of 1(z > t)."""
     rounding: float
-    """What sums are off by, over the sums of the coefficients' sizes."""
+    """Rounding error of a sum over frequencies, over the sum of |coefficients|."""
 
 
 def _common_step(sizes: FloatArray) -> float:
-    """Return the largest number that all sizes are multiples of, but for rounding; 0 if there is none."""
+    """Return the largest number of which all `sizes` are multiples, but for rounding; 0 if there is none."""
     largest = float(sizes.max())
     sizes = sizes[sizes > WHOLE * largest]
     least = float(sizes.min())
@@ -105,20 +105,20 @@ def lattice_series(unit: "HiddenNeuron") -> LatticeSeries | None:
 
 
 def gaussian_taper(count: int) -> FloatArray:
-    """Return the weights 1 of frequency 0 and Gaussian ones, from 2 to 0, of `count` odd frequencies.
+    """Return weights (1 + count,) of frequency 0 and `count` odd ones: 1, then Gaussian ones from 2 to 0.
 
-    Shape (1 + count,). The Fourier series of a step rises with them without overshooting.
+    With these the Fourier series of a step rises without overshooting.
     """
     x = np.arange(1.0, 2.0 * count, 2.0) / (2.0 * count)
     return np.asarray(np.r_[1.0, 2.0 * np.exp(-0.5 * (DEVIATIONS * x) ** 2)])
 
 
 def blur_series(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, ComplexArray]:
-    """Return (transforms of the inputs, Fourier coefficients of 2 S (1 - S)), S a blurred step 1(z > t).
+    """Return (transforms of the inputs, Fourier coefficients of 2 S (1 - S)) for the blurred step S.
 
-    The transforms, (inputs, frequencies), are E e^{i s w v}; coefficients are (frequencies,). z, t and the
-    weights w are those of the neuron `unit`, v is the value of a feature that is on; S has `count`
-    frequencies.
+    S is the Fourier series of 1(z > t) with `count` frequencies and Gaussian weights; z, t and the weights w
+    are those of the neuron `unit`. The transforms, (inputs, frequencies), are E e^{i s w v} of the value v of
+    a feature that is on; coefficients are (frequencies,).
     """
     k = np.arange(1.0, 2.0 * count, 2.0)
     odd = np.zeros(4 * count + 1, np.complex128)  # of S - 1/2, from -2 count to 2 count
@@ -134,9 +134,10 @@ def blur_series(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, Complex
 
 
 def mass_at_threshold(unit: "HiddenNeuron", count: int) -> float:
-    """Return a bound of E |1(z > t) - S(z)| where two inputs or more are on, S a blurred step.
+    """Return a bound of E |1(z > t) - S(z)| where two inputs or more are on, for the blurred step S.
 
-    z and t are those of the neuron `unit`; S has `count` frequencies.
+    S is the Fourier series of 1(z > t) with `count` frequencies and Gaussian weights; z and t are those of
+    the neuron `unit`.
     """
     phi, coefficients = blur_series(unit, count)
     rest = unit_products(unit.input_law, 2, phi, NO_SLOPES)

@@ -76,9 +76,11 @@ class NeuronContext:
     law: Law
     table: DensityTable
     spans: FloatArray
-    """For products of neurons."""
+    """(spans, 3): (low, high, 1) of each interval of the density of values, for products of neurons."""
     atoms: FloatArray
+    """(atoms, 3): (value, probability, 1)."""
     target_spans: FloatArray
+    """As `spans`, for products with targets; the last entry is target(v)/v."""
     target_atoms: FloatArray
     target: str
     """"identity", "relu" or "abs" of the features."""
@@ -87,22 +89,23 @@ class NeuronContext:
     cross: float
     """E v target(v)."""
     square: float
+    """E target(v)^2."""
     half: ValueDistribution | None
-    """The law of the size of the values, if they have both signs."""
+    """The law of |v|, if values have both signs and targets are not the features; else None."""
     tol: float
     most: float
-    """Frequencies times features, for a pair."""
+    """Most frequencies times features, for a pair of neurons."""
     dependent: list[IndependentGroup] | None
-    """Of features that are not independent: the units that are."""
+    """If features are not independent, the independent groups and single features; else None."""
 
     @classmethod
     def of(cls, law: Law, target: str, tol: float, most: float, is_nonlinear: bool = True) -> "NeuronContext":
-        """Return the context of a law; `target` names the function of features that targets have.
+        """Return the context of a law and of targets f(x_j), f being "identity", "relu" or "abs" by `target`.
 
-        That is "identity", "relu" or "abs". `tol` is the error to aim at, in units of the neurons' root mean
-        squares; `most` is the number of terms, frequencies times features, that the sums for a pair of
-        neurons may have. Unless `is_nonlinear`, the context is for linear neurons, which need second moments
-        alone. ValueError if exactly k features are on, in too many patterns.
+        `tol` is the error to aim at, in units of the neurons' root mean squares; `most` is the most terms,
+        frequencies times features, of the sums for a pair of neurons. Unless `is_nonlinear`, the context is
+        for linear neurons, which need second moments alone. ValueError if exactly k features are on, in too
+        many patterns.
         """
         law = nonzero_law(law) if is_nonlinear else law
         dependent = None if law.independent or not is_nonlinear else _units_of(law)
@@ -141,7 +144,7 @@ class NeuronContext:
 
     @property
     def precision(self) -> float:
-        """Rounding of exact integrals, in units of the neurons' sizes; more if densities are no polynomials.
+        """Rounding error of exact integrals over the neurons' sizes; larger if densities are no polynomials.
 
         The size is a neuron's root mean square, or the product of those of two neurons.
         """
@@ -149,15 +152,14 @@ class NeuronContext:
 
     @property
     def slope_precision(self) -> float:
-        """Rounding of derivatives of exact integrals, in units of the neurons' sizes and of their own.
+        """Rounding error of derivatives of exact integrals, over the neurons' sizes plus their own.
 
-        After one value is integrated a derivative is smooth once less than the mean itself, so that Gauss
-        points on panels of a density that is no polynomial err more: up to 2^-37.3 was seen.
+        It is larger than `precision` if densities are no polynomials: derivatives are less smooth than means.
         """
         return 2.0**-35 if self.table.degree < 0 else self.precision
 
     def blocks(self, features: IntArray) -> list[IndependentGroup]:
-        """Return the law of on and off of some features: independent groups and single features.
+        """Return the law of which of some features are on, as independent groups and single features.
 
         Members are indices into `features`.
         """
@@ -177,33 +179,39 @@ class NeuronContext:
         return marginal_blocks(self.dependent, features, self.law.n)
 
     def _from_cache(self, name: str, features: IntArray, make: Callable[[IntArray], Any]) -> Any:
-        """Return make(features), from the law's cache if it is known under this name."""
+        """Return make(features), from the law's cache if `name` with these features is there."""
         key = name, features.tobytes()
         if key not in self.law.cache:
             self.law.cache[key] = make(features)
         return self.law.cache[key]
 
     def closure(self, is_read: BoolArray) -> IntArray:
-        """Return the features of the mask `is_read`, and all on which these depend."""
+        """Return the indices of features in `is_read`, and of all on which these depend; extend this mask."""
         for block in self.dependent or ():
             is_read[block.members] = is_read[block.members].any()
         return np.flatnonzero(is_read)
 
     def pattern_law(self, features: IntArray) -> OtherFeatures:
-        """Return the law of some features for sums over frequencies, as inputs of weights that are not 0."""
+        """Return the law of some features as `OtherFeatures`, for sums over frequencies.
+
+        All count as inputs with a weight.
+        """
         if self.dependent is None:
             return independent_features(self.law.p[features])
         return cast(OtherFeatures, self._from_cache("others", features, self._pack))
 
     def _pack(self, features: IntArray) -> OtherFeatures:
-        """Return the law of some dependent `features` for sums over frequencies, computed anew.
+        """Return the law of some dependent `features` as `OtherFeatures`, computed anew.
 
         All count as inputs with a weight; `pattern_law` stores the result.
         """
         return pack_units(self.blocks(features), np.full(features.size, True), None)
 
     def directions(self, features: IntArray, is_read: BoolArray) -> OtherFeatures:
-        """Return `with_directions` of dependent `features`, of which those of `is_read` have a weight."""
+        """Return the law that `with_directions` makes of dependent `features`, for derivatives by transforms.
+
+        Of these features those in the mask `is_read` have a weight.
+        """
         signed = np.where(is_read, features, ~features)
         law = self._from_cache(
             "directions", signed, lambda _: with_directions(self.blocks(features), is_read)
@@ -211,16 +219,16 @@ class NeuronContext:
         return cast(OtherFeatures, law)
 
     def none_and_ones(self, features: IntArray) -> tuple[float, FloatArray]:
-        """Return (probability that none of some features is on, (n,) probabilities that each alone is)."""
+        """Return (probability that no one of some features is on, (n,) those that each is the only one)."""
         if self.dependent is None:
             return _p_none_and_one(self.law.p[features])
         known = self._from_cache("none", features, lambda features: none_and_ones(self.pattern_law(features)))
         return cast(tuple[float, FloatArray], known)
 
     def factors(self, features: IntArray) -> UnitFactors:
-        """Return the `UnitFactors` of some features: steps that compute their units' factors.
+        """Return the `UnitFactors` of some features: steps that compute the factor of each unit.
 
-        A unit, an independent group or single feature, has as its factor the sum over its on/off patterns of
+        A unit is an independent group or single feature; its factor is the sum over its on/off patterns of
         their probability times the transforms of the features that are on.
         """
         if self.dependent is None:
@@ -232,7 +240,7 @@ class NeuronContext:
             self._from_cache("factors", features, lambda features: unit_factors(self.blocks(features))),
         )
 
-    def exact(self, features: IntArray, targets: bool) -> bool:
+    def is_exact(self, features: IntArray, targets: bool) -> bool:
         """Return whether means over some features are exact integrals, not sums over frequencies.
 
         `targets` says whether they are means of products with targets.
@@ -248,16 +256,16 @@ class NeuronContext:
         return bool(highest <= most and patterns <= max(MOST_EXACT_PATTERNS, 2.0**most))
 
     def _sizes(self, features: IntArray) -> tuple[int, float]:
-        """Return how many features may be on at once, and in how many patterns."""
+        """Return (most features that may be on at once, number of on/off patterns)."""
         blocks = self.blocks(features)
         patterns = float(np.exp(min(sum(np.log(block.weights.size) for block in blocks), 500.0)))
         return sum(int(block.patterns.sum(axis=1).max()) for block in blocks), patterns
 
     def sides(self, either: IntArray, w: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Return which of the features `either` are inputs of the first neuron alone, the second, and both.
+        """Return (inputs of the first neuron alone, of the second alone, of both), as indices into `either`.
 
-        These are places in `either`; `w` (2, n) are the weights of both neurons. If a group of dependent
-        features has inputs of both, all its features are.
+        `w` (2, n) are the weights of both neurons for the features `either`. If a group of dependent features
+        has inputs of a neuron, all its features count as such.
         """
         is_input = w != 0.0
         if self.dependent is not None and not is_input.all():
@@ -272,7 +280,7 @@ class NeuronContext:
 
 
 def nonzero_law(law: Law) -> Law:
-    """Return the law of the same x in which a feature that is on is never 0."""
+    """Return the law of the same x in which a feature counts as on exactly where it is not 0."""
     if "nonzero" not in law.cache:
         features = nonzero_features(law.features)
         law.cache["nonzero"] = law if features is law.features else Law(features)
@@ -282,7 +290,7 @@ def nonzero_law(law: Law) -> Law:
 def _units_of(law: Law) -> list[IndependentGroup]:
     """Return the independent groups and single features of a law, with their on/off patterns.
 
-    If exactly k features are on, it is one group of all features.
+    If exactly k features are on, there is one group, of all features.
     """
     features = law.features
     return (
@@ -303,10 +311,10 @@ def _law_of_size(values: ValueDistribution) -> ValueDistribution:
 
 
 def _frequency_taper(count: int) -> FloatArray:
-    """Return weights, (1 + count,): 1 of frequency 0, then of odd ones, falling smoothly from 2 to 0.
+    """Return weights (1 + count,) of frequencies: 1 of frequency 0, then falling smoothly from 2 to 0.
 
-    A sum over frequencies that ends with them loses less than one that ends at once. It blurs an activation
-    over a width period/count, so that a mean changes only by what is not smooth on this scale.
+    They blur an activation over a width period/count. A sum over frequencies that ends smoothly leaves out
+    less than one that ends at once.
     """
     x = (np.arange(1, count + 1) / count - 0.2) / 0.8
     return np.asarray(np.r_[1.0, erfc(4.0 * (2.0 * x - 1.0))], np.float64)
@@ -320,7 +328,7 @@ def _complement(n: int, excluded: IntArray) -> IntArray:
 
 
 def _p_none_and_one(p: FloatArray) -> tuple[float, FloatArray]:
-    """Return (probability that no feature is on, (n,) probabilities that each feature alone is)."""
+    """Return (probability that no feature is on, (n,) probabilities that each is the only one on)."""
     off = 1.0 - p
     product_before, product_after = np.cumprod(np.r_[1.0, off]), np.cumprod(np.r_[1.0, off[::-1]])[::-1]
     return float(product_before[-1]), p * product_before[:-1] * product_after[1:]
@@ -336,9 +344,9 @@ def _rms(law: Law, w: FloatArray, b: float) -> float:
 
 
 class HiddenNeuron:
-    """A hidden neuron z 1(z > t), z = w x + b, in units of the values, with its lattice of frequencies.
+    """A hidden neuron h = z 1(z > t), z = w x + b, for x in units of the scales, with its frequencies.
 
-    `context` is what all neurons of the network share; w, (n,), are its weights, t its threshold, 0 for a
+    `context` is what all neurons of the network share; w, (n,), are its weights, t is its threshold, 0 for a
     ReLU.
     """
 
@@ -357,7 +365,7 @@ class HiddenNeuron:
 
     @cached_property
     def input_law(self) -> OtherFeatures:
-        """The law of the inputs, for sums over frequencies."""
+        """The law of the inputs as `OtherFeatures`, for sums over frequencies."""
         if self.context.dependent is None:
             return independent_features(self.p)
         return pack_units(self.context.blocks(self.inputs), self.w[self.inputs] != 0.0, None)
@@ -388,7 +396,7 @@ class HiddenNeuron:
     def reach(self) -> tuple[float, float, float]:
         """(Largest z - t that counts, half the period of h in z, error of the mean by larger |z|).
 
-        z is the pre-activation, t the threshold. Sums over frequencies take h as periodic.
+        z is the pre-activation, t the threshold. Sums over frequencies treat h as periodic in z.
         """
         if self._reach is None:
             (up, over, high, far), (down, under, low, back) = (
@@ -416,8 +424,8 @@ class HiddenNeuron:
     def phase_factors(self, turn: float, count: int) -> ComplexArray:
         """Return e^{i turn s w} for each input, of weight w, and frequency s, (inputs, 1 + count).
 
-        `turn` is the factor, 1/2 or 1, that the formula for E e^{iyv} of the law's values has in its sines,
-        so it is the same in all calls: the result is stored.
+        `turn`, 1/2 or 1, is the factor of y in the formula for E e^{iyv} of the law's values, and the same in
+        all calls; the result is stored.
         """
         if self._phase_factors.shape[1] < count + 1:
             s, _ = self.frequencies(count)
@@ -447,10 +455,10 @@ class HiddenNeuron:
     def _one_sided_reach(self, side: float) -> tuple[float, float, float, float]:
         r"""Return (size T of w x at which h is cut off on one side, error, norm of w x, tail probability).
 
-        `side` is 1 or -1. The error is that of h in the norm of exponent q = 8/7. The norm is that of the
-        part of w x on this side, of exponent 8: Hoelder's inequality takes both. By Chernoff's bound
-        E (w x - T)_+^q is at most :math:`(q/(e \theta))^q e^{-\theta T} E e^{\theta w x}`; within the next
-        half period the periodic function is off by at most twice that, and by the threshold.
+        `side` is 1 or -1. The error is that of h in the norm of exponent q = 8/7, the norm is that of the
+        part of w x on this side, of exponent 8, for Hoelder's inequality. By Chernoff's bound E (w x - T)_+^q
+        is at most :math:`(q/(e \theta))^q e^{-\theta T} E e^{\theta w x}`; within the next half period the
+        periodic function is off by at most twice that, and by the threshold.
         """
         law, w, q = self.context.law, self.w[self.inputs], 8.0 / 7.0
         low, high = law.values.support
@@ -475,12 +483,10 @@ class HiddenNeuron:
         return best, error, size, chance
 
     def frequencies(self, count: int) -> tuple[FloatArray, ComplexArray]:
-        """Return frequencies s (1 + count,); transforms E v^r e^{iyv} (3, inputs, 1 + count), r = 0, 1, 2.
+        """Return (frequencies s (1 + count,); transforms E v^r e^{iyv}, r = 0, 1, 2, (3, inputs, 1 + count)).
 
-        The frequencies are 0 and the first `count` odd multiples of pi/`reach[1]`.
-
-        v is the value of an input that is on, and y = s w with its weight w: with these transforms follow
-        means of the pre-activation's waves e^{isz}, and their derivatives.
+        The frequencies are 0 and the first `count` odd multiples of pi/`reach[1]`. v is the value of an input
+        that is on, and y = s w with its weight w. Means of e^{isz} and their derivatives follow from these.
         """
         if self._s.size < count + 1:
             known = self._s.size
@@ -494,10 +500,10 @@ class HiddenNeuron:
         return self._s[: count + 1], self._phi[:, :, : count + 1]
 
     def _coefficients(self, s: FloatArray, at_zero: float, others: ComplexArray) -> ComplexArray:
-        """Return c_s of f = c_0 + 2 Re sum of c_s e^{i s w x} at the frequencies s, from those in z - t.
+        """Return the coefficients c_s of a function c_0 + 2 Re sum_s c_s e^{i s w x} at the frequencies s.
 
-        These, with e^{i s (z - t)} in place of e^{i s w x}, are `at_zero` at frequency 0 and `others` at the
-        rest; z = w x + b, so they get the phases e^{i s (b - t)}.
+        Its coefficients in z - t, of e^{i s (z - t)} with z = w x + b, are `at_zero` at frequency 0 and
+        `others` at the rest; they get the phases e^{i s (b - t)}.
         """
         return np.asarray(np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others], np.complex128)
 
@@ -535,8 +541,8 @@ class HiddenNeuron:
     def truncation_changes(self, count: int) -> FloatArray:
         """Return by how much the neuron's mean changes, (CHANGES,), as its sum over frequencies ends earlier.
 
-        Entry k is for the sum tapered at the share TAPERS[k + 1] of `count` frequencies, in place of all. The
-        mean is that where two features or more are on, in units of `rms`.
+        Entry k is for a sum that ends smoothly at the share TAPERS[k + 1] of `count` frequencies, not at all
+        of them. The mean is over patterns with two or more features on; changes are in units of `rms`.
         """
         if count not in self._changes:
             s, phi = self.frequencies(count)
@@ -558,9 +564,10 @@ class HiddenNeuron:
 
 @dataclass
 class PairMeans:
-    """E h_1 h_2 of two neurons, its error and derivatives; `flux` is minus those by the thresholds.
+    """E h_1 h_2 of two neurons, with its error and derivatives.
 
-    `by_b` (2,) are those by the biases, `by_w` (2, n) those by the weights.
+    `by_b` (2,) are the derivatives by the biases, `flux` (2,) is minus those by the thresholds, `by_w` (2, n)
+    are those by the weights.
     """
 
     value: float
@@ -571,7 +578,7 @@ class PairMeans:
     slope_error: float
     method: str
     changes: FloatArray
-    """What sums are off by that are cut off, with sign, by several estimates; not in `error`."""
+    """(CHANGES,): several estimates, with sign, of what sums over frequencies leave out; not in `error`."""
 
     @property
     def largest_error(self) -> float:
@@ -580,10 +587,10 @@ class PairMeans:
 
 
 def _slope_rounding(context: NeuronContext, rms: float, sums: FloatArray, by_w: FloatArray) -> float:
-    """Return the rounding error of derivatives of E h_1 h_2 by weights, `by_w`, and in sums[1:], by biases.
+    """Return the rounding error of derivatives of E h_1 h_2: by weights, `by_w`, and by biases, sums[1:].
 
-    sums[0] is the mean itself, `rms` the sum of the root mean squares of both neurons; the relative precision
-    is `context.slope_precision`.
+    `rms` is the sum of the root mean squares of both neurons; the relative precision is
+    `context.slope_precision`.
     """
     size = np.abs(sums[1:]).sum() + np.abs(by_w).max(initial=0.0)
     return context.slope_precision * float(4.0 * rms + size)
@@ -599,10 +606,10 @@ def _sum_patterns(
 ) -> tuple[FloatArray, FloatArray]:
     """Return E h_1 h_2, derivatives by b_1, b_2 and minus those by t_1, t_2, (5,); by weights, (2, n).
 
-    The sums over patterns are exact, for the distribution of `context`. `units` are weights (2, n), biases
-    and thresholds of both neurons, `on` (r, n) the patterns, `chances` (r,) their probabilities. Unless
-    `is_nonlinear` the second neuron is a linear function of the targets. Where `linear_only_mean` (n,) is not
-    nan, the feature is an input of the linear function alone and has this mean.
+    They are sums over patterns of exact integrals, for the law of `context`. `units` are weights (2, n),
+    biases and thresholds of both neurons, `on` (r, n) the patterns, `chances` (r,) their probabilities.
+    Unless `is_nonlinear` the second neuron is a linear function of the targets. Where `linear_only_mean` (n,)
+    is not nan, the feature is an input of the linear function alone and has this mean.
     """
     w, b, t = units
     sums, by_w = np.zeros((1, 5)), np.zeros(w.shape)
@@ -627,7 +634,7 @@ def _all_patterns(context: NeuronContext, features: IntArray) -> tuple[FloatArra
 def _patterns_with(count: int, *which: Any) -> FloatArray:
     """Return patterns of `count` features, (r, count), with one or two features on.
 
-    In row k they are which[0][k] and, if `which` has two arrays, which[1][k].
+    In row k feature which[0][k] is on and, if `which` has two arrays, which[1][k].
     """
     on = np.zeros((which[0].size, count))
     for pattern in which:
@@ -636,13 +643,13 @@ def _patterns_with(count: int, *which: Any) -> FloatArray:
 
 
 def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> PairMeans:
-    """Return E h_1 h_2 of the neurons `first` and `second`, with its error and derivatives.
+    """Return the `PairMeans` of the neurons `first` and `second`: E h_1 h_2, its error and derivatives.
 
-    These are by their weights (2, n), set if `slopes`, and by biases.
+    Derivatives by the weights, (2, n), are set if `slopes`.
     """
     context, law = first.context, first.context.law
     n = law.n
-    if first is second and not context.exact(first.inputs, targets=False):
+    if first is second and not context.is_exact(first.inputs, targets=False):
         return _second_moment(first)
     either = np.union1d(first.inputs, second.inputs)
     if context.dependent is not None and not slopes:  # what depends on inputs matters for slopes alone
@@ -650,7 +657,7 @@ def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> PairM
     w = np.ascontiguousarray(np.stack([first.w[either], second.w[either]]))
     b, t = np.array([first.b, second.b]), np.array([first.t, second.t])
     scale, by_w = first.rms * second.rms, np.zeros((2, n))
-    if context.exact(either, targets=False):
+    if context.is_exact(either, targets=False):
         method, error, slope_error, changes = "pair_exact", 0.0, 0.0, np.zeros(CHANGES)
         on, chances = _all_patterns(context, either)
         no_linear_only = np.full(either.size, np.nan)
@@ -673,13 +680,13 @@ def _many_inputs(
     context: NeuronContext, first: HiddenNeuron, second: HiddenNeuron, either: IntArray,
     units: tuple[FloatArray, FloatArray, FloatArray], slopes: bool,
 ) -> tuple[str, FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
-    """Return the mean of two neurons' product, its derivatives and errors, if inputs are many.
+    """Return (method, and the mean of two neurons' product, its derivatives and errors) if inputs are many.
 
-    The neurons are `first` and `second`, in `context`; `units` are weights (2, n), biases and thresholds of
-    both, and `either` the inputs of either. The tuple is method; value, derivatives by b_1, b_2 and minus
-    those by t_1, t_2, (5,); by weights, (2, n), if `slopes`; error of the value; error of derivatives;
-    changes of the value as sums over frequencies end earlier, (CHANGES,), which estimate the truncation
-    error.
+    The entries after the method's name are: value, derivatives by b_1, b_2 and minus those by t_1, t_2, (5,);
+    by weights, (2, n), if `slopes`; error of the value; error of derivatives; changes of the value as sums
+    over frequencies end earlier, (CHANGES,), which estimate the truncation error. The neurons are `first` and
+    `second`, in `context`; `units` are weights (2, n), biases and thresholds of both, and `either` the inputs
+    of either.
     """
     w = units[0]
     rounding = 2.0**-46 * first.terms * second.terms
@@ -696,7 +703,7 @@ def _many_inputs(
 
 
 def _second_moment(unit: HiddenNeuron) -> PairMeans:
-    """Return E h^2 of the neuron `unit` as E h z, with the linear function z: where h is not 0 it is z."""
+    """Return the `PairMeans` of a neuron with itself, from E h^2 = E h z with its linear z: h is z or 0."""
     linear_neuron = HiddenNeuron(unit.context.with_identity(), unit.w, unit.b, unit.t)
     linear_neuron.copy_cache_from(unit)
     means = unit_means(linear_neuron, unit.b, unit.w)
@@ -710,13 +717,13 @@ def _second_moment(unit: HiddenNeuron) -> PairMeans:
 
 
 def least_terms(first: HiddenNeuron, second: HiddenNeuron) -> float:
-    """Return the least number of terms that the mean of the product of `first` and `second` takes.
+    """Return the least number of terms that E h_1 h_2 of the neurons `first` and `second` takes.
 
     For few inputs these are all patterns, each an exact integral; for many inputs, two double sums over
     `FIRST` frequencies of each neuron.
     """
     context, inputs = first.context, np.union1d(first.inputs, second.inputs)
-    if not context.exact(inputs, targets=False):
+    if not context.is_exact(inputs, targets=False):
         both = np.intersect1d(first.inputs, second.inputs).size
         return 2.0 * count_frequency_pairs(FIRST) * max(both, 1)
     if context.dependent is not None:
@@ -740,12 +747,13 @@ def _pair_by_frequencies(
 ) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:
     """Return the mean of two neurons' product, its derivatives and errors, by sums over frequencies.
 
-    The neurons are `neuron_1` and `neuron_2`, in `context`; `units` are weights (2, n), biases and thresholds
-    of both, and `either` the inputs of either. The tuple is value, derivatives by b_1, b_2 and minus those by
-    t_1, t_2, (5,); by weights, (2, n), if `slopes`; error of the value; error of derivatives; changes of the
-    value as sums end earlier, (CHANGES,), which estimate the truncation error. Means over patterns with at
-    most one input on of each kind are exact. Patterns with two or more inputs of one neuron on are a sum over
-    its frequencies, those with two or more of both a double sum.
+    The tuple is value, derivatives by b_1, b_2 and minus those by t_1, t_2, (5,); by weights, (2, n), if
+    `slopes`; error of the value; error of derivatives; changes of the value as sums end earlier, (CHANGES,),
+    which estimate the truncation error. The neurons are `neuron_1` and `neuron_2`, in `context`; `units` are
+    weights (2, n), biases and thresholds of both, and `either` the inputs of either. These are inputs of one
+    neuron alone, of the other, or of both: patterns with at most one of each kind on are exact. Patterns with
+    two or more inputs of one neuron on are a sum over its frequencies, those with two or more of both a
+    double sum.
     """
     w, _, _ = units
     n = either.size
@@ -802,10 +810,10 @@ def _pair_by_frequencies(
 def _value_nodes(
     context: NeuronContext, unit: HiddenNeuron, w: float, fast: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return quadrature nodes and weights over the value v of one input of weight w of `unit`.
+    """Return quadrature nodes and weights over the value v of an input with weight w in neuron `unit`.
 
-    Panels are split at the neuron's kink, and resolve the oscillation e^{i fast v}. The distribution of v is
-    that of `context`.
+    Panels are split at the neuron's kink, and resolve the oscillation e^{i fast v}. The law of v is that of
+    `context`.
     """
     v, weights = [context.atoms[:, 0]], [context.atoms[:, 1]]
     table = context.table
@@ -831,10 +839,10 @@ def _value_nodes(
 def _nodes_of_inputs(
     context: NeuronContext, unit: HiddenNeuron, w: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return quadrature nodes and weights, (m, nodes), for inputs of weights w (m, 1) of `unit`, not 0.
+    """Return quadrature nodes and weights, (m, nodes), over the values of inputs of weights w (m, 1), not 0.
 
-    Panels are split at the neuron's kink, and at 0, where targets may have a kink. The distribution of values
-    is that of `context`.
+    Panels are split at the kink of the neuron `unit`, and at 0, where targets may have a kink. The law of
+    values is that of `context`.
     """
     table, atoms = context.table, np.broadcast_to(context.atoms.T[:2, None], (2, w.size, len(context.atoms)))
     if not table.edges.size:
@@ -854,10 +862,10 @@ def _sum_at_most_one_on(
 ) -> tuple[FloatArray, FloatArray]:
     """Return contributions to means of the neuron `unit` from patterns with at most one weighted input on.
 
-    G = start + sum of g_l target(x_l) is a function of the inputs x. The first array, (5 + n,), has E h, dE
-    h/db, dE hG/db, -dE hG/dt (the flux), P(z > t), and E h target(x_l) for each l; b is the neuron's bias and
-    t its threshold. The second, (n,), has the derivatives of E hG by the inputs' weights. `directions` is the
-    result of `with_directions` for the inputs.
+    The first array, (5 + n,), has E h, dE h/db, dE hG/db, -dE hG/dt (the flux), P(z > t), and E h target(x_l)
+    for each of the n inputs; b is the neuron's bias, t its threshold, and G = start + sum of g_l target(x_l).
+    The second, (n,), has the derivatives of E hG by the inputs' weights. `directions` is the result of
+    `with_directions` for the inputs.
     """
     # The mean over a pattern is a product over features; h is averaged over the weighted input that is on.
     context, n = unit.context, g.size
@@ -912,7 +920,7 @@ def _sum_at_most_one_on(
 
 
 def _with_target(context: NeuronContext, v: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return sums of 1, f(v), v and v f(v), times `weights`, over each row of the values v, (4, rows).
+    """Return weighted sums of 1, f(v), v and v f(v) over each row of the values v, (4, rows).
 
     `weights` has the shape of v, and f is the targets' function in `context`.
     """
@@ -925,14 +933,14 @@ def _one_input_with_many(
     either: IntArray,
     kinds: tuple[IntArray, IntArray, IntArray], chances: tuple[Any, ...],
 ) -> tuple[FloatArray, FloatArray, float, float]:  # fmt: skip
-    """Return the part of a product's mean where `first` has at most one input on, `second` two or more.
+    """Return the part of E h_1 h_2 where `first` has at most one input on, and `second` two or more.
 
     The two or more are inputs of `second` alone. The tuple is value, derivatives by both biases and minus
     those by both thresholds, (5,); derivatives by weights (2, n); error of the value; error of the
-    derivatives. `first` comes before `second` in each array. w are the weights of both of the features
-    `either`, at the law of `context`. `kinds` are places in `either`: the inputs of `first` alone, of both,
-    of `second` alone. `chances` are the probability that no input of `first` alone is on, those that each is
-    the only one of these, and the same two of the inputs of both.
+    derivatives; `first` comes before `second` in each array. w are the weights of both for the features
+    `either`, whose law is in `context`. `kinds` are indices into `either`: the inputs of `first` alone, of
+    both, of `second` alone. `chances` are the probability that no input of `first` alone is on, those that
+    each is the only one of these, and the same two for the inputs of both.
     """
     single, both, double = kinds
     s0, s1, c0, c1 = chances
@@ -1034,7 +1042,7 @@ def _one_input_with_many(
 class UnitMeans:
     """Means of one neuron h with g = g_0 + sum of g_l target(x_l), a linear function of the targets.
 
-    `by_w` (n,) are the derivatives of E h g by the weights, `flux` is minus that by the threshold.
+    `by_w` (n,) are the derivatives of E h g by the weights, `flux` is minus the one by the threshold.
     """
 
     mean: float
@@ -1061,11 +1069,11 @@ class UnitMeans:
 def unit_means(
     unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0, by_weights: bool = True
 ) -> UnitMeans:
-    """Return E h and E h target(x_l) of a hidden neuron h, and derivatives of E h g by its weights and bias.
+    """Return the `UnitMeans` of a neuron h: E h, E h target(x_l), derivatives of E h g by weights and bias.
 
-    The neuron is `unit`, g = g0 + sum of g_l target(x_l); derivatives are of this mean, as the loss needs no
-    other. The error aimed at is `share` times `FINER` times the tolerance. Derivatives by weights may be nan
-    unless `by_weights`: sums over frequencies take a third less time without them.
+    The neuron h is `unit`, and g = g0 + sum of g_l target(x_l). The error aimed at is `share` times `FINER`
+    times the tolerance. Derivatives by weights may be nan unless `by_weights`: sums over frequencies take a
+    third less time without them.
     """
     context, law = unit.context, unit.context.law
     n, inputs, p = law.n, unit.inputs, unit.p
@@ -1073,7 +1081,7 @@ def unit_means(
     target_means = law.p * context.mean
     start = g0 + float(g[others] @ target_means[others])
     linear_only_mean = np.full(inputs.size, np.nan)
-    exact = context.exact(inputs, targets=True)
+    exact = context.is_exact(inputs, targets=True)
     listed = on_moments(unit, False) if context.law.values.discrete and not exact else None
     if listed is not None:
         return _unit_means_from_moments(unit, g0, g, *listed)
@@ -1196,11 +1204,11 @@ def unit_means(
 
 
 def _without_kink(unit: HiddenNeuron, active: float, error: float) -> tuple[float, float]:
-    """Return P(z > t) of the neuron `unit`, and its error; `active` has half of P(z = 0) at a kink, too.
+    """Return P(z > t) of the neuron `unit` and its error; `active` also has half of P(z = 0) at a kink.
 
-    `error` is that of `active`. Where values have a density z is 0 only if the bias is, up to rounding, and
-    no feature with a weight is on. Where they are atoms bias and threshold are raised by the same amount: no
-    half is counted at a threshold above 0.
+    `error` is that of `active`. There is a kink for t = 0 alone. If values have a density, z is 0 only where
+    the bias is 0, up to rounding, and no feature with a weight is on. If they are atoms, the probability is
+    that of a neuron with bias and threshold raised by the same amount, which has no kink.
     """
     context = unit.context
     if unit.t > 0.0:
@@ -1222,8 +1230,8 @@ def _unit_means_from_moments(
 ) -> UnitMeans:
     """Return the `UnitMeans` of a neuron with g0 + sum of g_l target(x_l), from the matrices of `on_moments`.
 
-    These are means of 1(z > t) u u' for u = (1, inputs) of `unit`: `on` for its means, `kink`, half at the
-    kink of a ReLU, for derivatives.
+    They are means of 1(z > t) u u' for u = (1, inputs) of `unit`: `on` is for means; `kink`, which counts
+    half at the kink of a ReLU, for derivatives.
     """
     context, law, inputs = unit.context, unit.context.law, unit.inputs
     others = _complement(law.n, inputs)
@@ -1249,7 +1257,7 @@ def _unit_means_from_moments(
 def _covariances(context: NeuronContext, others: IntArray, g: FloatArray) -> FloatArray:
     """Return the covariances of the features `others` with the sum of g_l target(x_l) over all features.
 
-    A neuron does not depend on `others`; `context` has the distribution of the features.
+    `others` are independent of a neuron; `context` has the law of the features.
     """
     law = context.law
     p, first = law.p[others], law.moment(1)

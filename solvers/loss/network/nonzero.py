@@ -50,10 +50,10 @@ def _without_zero(group: Group, share: float) -> Group:
 
 
 def patterns_given(features: Features) -> tuple[IntArray, FloatArray]:
-    """Return (patterns (r, n) of features of which exactly k are on, their probabilities (r,)).
+    """Return the patterns (r, n) of `features` of which exactly k are on, and their probabilities (r,).
 
-    Groups join one after the other; patterns that cannot reach k are left out on the way. ValueError if there
-    are too many.
+    k is `features.exactly`. Groups join one after the other; patterns that cannot reach k are left out on the
+    way. ValueError if there are too many.
     """
     wanted = features.exactly
     assert wanted is not None

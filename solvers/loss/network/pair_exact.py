@@ -32,10 +32,10 @@ def _clip_to_on(
 ) -> tuple[float, float, int, int, float]:
     """Return (low, high, first, last, slope): the part of [low, high] where a neuron is on, and its slope.
 
-    The neuron is given as `line`: its sum without the value v, the weight of v, and the threshold. `first`
-    and `last` are the numbers, 1 or 2, of the neurons whose thresholds make the low and the high end, 0 if
-    none does; where this neuron's does, they become `unit`, its number. The slope is 0.5 if the sum is at the
-    kink of a ReLU for all v, else 1, or 0 where it is off for all v.
+    The neuron is `line`: (its sum without the value v, the weight of v, its threshold). `first` and `last`
+    say which neuron's threshold, 1 or 2, makes the low and the high end, 0 if none does; where this neuron's
+    does, they become `unit`, its number. The slope is 0.5 if the sum is at the kink of a ReLU for all v, 0
+    where it is off for all v, else 1.
     """
     y, w, t = line
     if w == 0.0:
@@ -54,11 +54,10 @@ def _clip_to_on(
 def _threshold_flux(
     table: DensityTable, v: float, line_1: tuple[float, float, float], line_2: tuple[float, float, float]
 ) -> float:
-    """Return what the jump of neuron `line_1` at the value v adds to a derivative: that of E h_1 h_2 by z_1.
+    """Return the flux of neuron `line_1` at the value v: what its jump there adds to dE h_1 h_2/db_1.
 
-    h_1 and h_2 are the activations of neuron `line_1` and of the other one, `line_2`, z_1 the pre-activation
-    of the first. A line is a neuron's sum without the value v, the value's weight, and the threshold; `table`
-    has the density of v.
+    h_1 and h_2 are the activations of neuron `line_1` and of the other one, `line_2`. A line is (a neuron's
+    sum without the value v, the weight of v, its threshold); `table` has the density of v.
     """
     return density_at(table, v) * line_1[2] * (line_2[0] + line_2[1] * v) / abs(line_1[1])
 
@@ -73,12 +72,12 @@ def _integrate_innermost(
     is_nonlinear: bool,
     out: FloatArray,
 ) -> None:
-    """Write to `out` the integrals over low < v < high of the product of two neurons and of derivatives.
+    """Write the integrals over low < v < high of two neurons' product and its derivatives to `out`, (9,).
 
-    The measure is the density of v in `table`. Entries: the product; its derivatives by both biases; these
-    times v; what jumps at both thresholds add to the derivatives; that times v. The neurons are `line_1` and
-    `line_2`, each its sum without the value v, the value's weight, and the threshold; without `is_nonlinear`
-    the second one is linear.
+    The measure is the density of v in `table`. Entries: the product; its derivatives by both biases, but for
+    jumps; these times v; the fluxes at both thresholds, what jumps add to the derivatives; fluxes times v.
+    The neurons are `line_1` and `line_2`, each (its sum without the value v, the weight of v, its threshold);
+    without `is_nonlinear` the second one is linear.
     """
     for k in range(9):
         out[k] = 0.0
@@ -123,7 +122,7 @@ def _insert_sorted(breakpoints: FloatArray, count: int, v: float, low: float, hi
 
 
 @inlined
-def _breakpoints(
+def _write_breakpoints(
     level: int,
     y1: float,
     y2: float,
@@ -135,14 +134,14 @@ def _breakpoints(
     panels: FloatArray,
     breakpoints: FloatArray,
 ) -> int:
-    """Write to `breakpoints`, sorted, where the mean over values below `level` has kinks; return their count.
+    """Write the kinks of the mean over values below `level` to `breakpoints`, sorted; return their count.
 
-    Values are integrated one inside the other; `level` is the number of the present one, and those below are
-    integrated already. w (2, k) are the weights of both neurons, of which the second is linear unless
-    `is_nonlinear`; `ends` (k, 2) are the values' intervals. `corners` has of each value where the density
-    ends or jumps, then edges between which it is smooth, `counts` (k, 2) the numbers of the former and of
-    both; `panels` are such edges. `y1` and `y2` are the sums of both neurons, less their thresholds, of the
-    values above.
+    Values are integrated one inside the other; the mean is a function of value number `level`, given those of
+    higher numbers. `y1` and `y2` are the sums of both neurons over the latter, with bias, minus their
+    thresholds. w (2, k) are the weights of both neurons, of which the second is linear unless `is_nonlinear`;
+    `ends` (k, 2) are the values' intervals. `corners` has for each value where the density ends or jumps,
+    then edges between which it is smooth, `counts` (k, 2) the numbers of the former and of both; `panels` are
+    such edges for all values.
     """
     low, high = ends[level, 0], ends[level, 1]
     breakpoints[0], breakpoints[1] = low, high
@@ -172,12 +171,11 @@ def _breakpoints(
 
 @inlined
 def _smoothness_scales(k: int, w: FloatArray, is_nonlinear: bool, panels: FloatArray) -> FloatArray:
-    """Return lengths, (k,): nodes closer than that see a smooth function of the value of each of k features.
+    """Return lengths (k,) on which the mean over features 0 to m - 1 is smooth in the value of feature m.
 
-    The function is the mean over the features of smaller index, given the values of the others. The length is
-    the width of the density's narrowest panel, times the least ratio of the weight of a feature of smaller
-    index to this one's, if that is less than 1. `panels` are the panels' edges, w (2, k) the weights of both
-    neurons; those of the second count if `is_nonlinear`, that is unless it is a linear one.
+    A length is the width of the density's narrowest panel times min(1, smallest |w_j / w_m| over features j <
+    m). `panels` are the panels' edges, w (2, k) the weights of both neurons; those of the second count if
+    `is_nonlinear`, that is unless it is a linear one.
     """
     scale, least = np.empty(k), np.inf
     for q in range(panels.size - 1):
@@ -206,10 +204,10 @@ def _add_joint_kinks(
 ) -> int:
     """Add to `breakpoints` where value number `level` can put both neurons at thresholds; return the count.
 
-    That is with all values below it but one at corners, where the density ends or jumps, and that one
-    anywhere between its `ends` (k, 2). `corners` has the corners of each value, `counts`[:, 0] their
-    numbers. w (2, k) are the weights of both neurons, `y1` and `y2` their sums, less their
-    thresholds, of the values above. `breakpoints` has `count` entries so far.
+    All values of lower number but one are at corners then, where the density ends or jumps, and that one is
+    anywhere between its `ends` (k, 2). `corners` has the corners of each value, `counts`[:, 0] their numbers.
+    w (2, k) are the weights of both neurons, `y1` and `y2` their sums over the values of higher number, with
+    bias, minus their thresholds. `breakpoints` has `count` entries so far.
     """
     low, high = ends[level, 0], ends[level, 1]
     a, c = w[0, level], w[1, level]
@@ -244,7 +242,7 @@ def _activity(y: float, t: float) -> float:
 
 @inlined
 def _add_none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatArray) -> None:
-    """Add to sums[:3] the product of two neurons and its derivatives by b_1 and b_2 where no feature is on.
+    """Add the product of two neurons where no feature is on, and its derivatives by b_1 and b_2, to sums[:3].
 
     b and t are their biases and thresholds; the second is linear unless `is_nonlinear`.
     """
@@ -258,12 +256,12 @@ def _add_none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatAr
 
 @inlined
 def _add_integrals(out: FloatArray, share: float, sums: FloatArray, by_w: FloatArray) -> None:
-    """Add `share` times the integrals `out` of `_integrate_innermost` to `sums`, and to `by_w`.
+    """Add `share` times the integrals `out` of `_integrate_innermost` over one value v to `sums` and `by_w`.
 
-    `out`, (9,), are integrals over one value v of two neurons' product, of its derivatives by both biases, of
-    these times v, of what jumps at both thresholds add to the derivatives, and of that times v. `sums` (5,)
-    gets the product, its derivatives by both biases, and those by both thresholds with the opposite sign,
-    all with what jumps add; column 0 of `by_w` (2, …) the derivatives by both neurons' weights of v.
+    `out`, (9,), has two neurons' product, its derivatives by both biases but for jumps, these times v, what
+    jumps at both thresholds add, and that times v. `sums` (5,) gets the product, its derivatives by both
+    biases, and minus those by both thresholds; column 0 of `by_w` (2, …) gets the derivatives by both
+    neurons' weights of v.
     """
     sums[0] += share * out[0]
     for unit in range(2):
@@ -288,13 +286,12 @@ def add_pair_mean(
 ) -> None:
     """Add the mean of two neurons' product over the values of k features that are on to `sums` and `by_w`.
 
-    `table` has the density of a value. `w` (2, k or more) are the weights of both neurons, b and t their
-    biases and thresholds, `ends` (k, 2) the intervals of the values. `corners` has where the density ends or
-    jumps within these, and then edges between which it is smooth; `counts` (k, 2) the numbers of the former,
-    and of both. The second neuron is linear unless `is_nonlinear`. To `sums` are added the value, the
-    derivatives by b_1 and b_2, and the fluxes at both thresholds, which are minus the derivatives by these.
-    To `by_w` (2, k) are added the derivatives by the weights. Fluxes are right where the weight of feature 0
-    is not 0.
+    `sums` (5,) gets the value, the derivatives by b_1 and b_2, and the fluxes at both thresholds, which are
+    minus the derivatives by these; `by_w` (2, k) the derivatives by the weights. Fluxes are right where the
+    weight of feature 0 is not 0. `table` has the density of a value. `w` (2, k or more) are the weights of
+    both neurons, b and t their biases and thresholds; the second neuron is linear unless `is_nonlinear`.
+    `ends` (k, 2) are the intervals of the values. `corners` has for each value where the density ends or
+    jumps, then edges between which it is smooth, `counts` (k, 2) the numbers of the former and of both.
     """
     if k == 0:
         _add_none_on(b, t, is_nonlinear, sums)
@@ -316,7 +313,7 @@ def add_pair_mean(
     base[k, 0], base[k, 1] = b[0], b[1]
     points, scale = np.ones(k, np.int64), _smoothness_scales(k, w, is_nonlinear, table.panels)
     level = k - 1
-    filled[level] = _breakpoints(
+    filled[level] = _write_breakpoints(
         level,
         b[0] - t[0],
         b[1] - t[1],
@@ -360,7 +357,7 @@ def add_pair_mean(
             level -= 1
             interval[level] = node[level] = 0
             y1, y2 = base[level + 1, 0] - t[0], base[level + 1, 1] - t[1]
-            filled[level] = _breakpoints(
+            filled[level] = _write_breakpoints(
                 level, y1, y2, w, is_nonlinear, ends, corners, counts, table.panels, breakpoints[level]
             )
             continue
@@ -374,11 +371,11 @@ def add_pair_mean(
 
 
 @inlined
-def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, is_nonlinear: bool) -> None:
+def _put_steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, is_nonlinear: bool) -> None:
     """Exchange the first of k entries of `free`, in place, with the feature that moves both neurons most.
 
-    They are positions in `members`, the features that are on; w (2, n) are the weights, of which the second
-    neuron's count if `is_nonlinear`.
+    Entries are positions in `members`, the features that are on. The feature has the largest |w_1j|, or the
+    largest min(|w_1j|, |w_2j|) if `is_nonlinear`, for the weights w (2, n) of both neurons.
     """
     best, least = 0, -1.0
     for m in range(k):
@@ -396,8 +393,8 @@ def _write_corners(
 ) -> None:
     """Write to `corners` where the density ends or jumps, then its other edges; to `counts` their numbers.
 
-    They are values v from `low` to `high`, of the density in `table`; 0 counts as an end if it is `low` or
-    `high`. `corners` begins with the `counts`[0] ends and jumps; `counts`[1] entries are set in all.
+    They are values v from `low` to `high`, for the density in `table`; 0 counts as an end if it is `low` or
+    `high`. `counts`[0] is the number of ends and jumps, `counts`[1] that of all entries.
     """
     count, at_zero = 0, False
     for c in table.corners:
@@ -420,10 +417,11 @@ def _write_corners(
 def _list_active(
     on: FloatArray, w: FloatArray, linear_only_mean: FloatArray, members: IntArray, state: IntArray
 ) -> tuple[int, float]:
-    """Write to `members` which features are on; return their number, and the mean of linear-only inputs.
+    """Write the features that are on to `members`; return their number, and the mean of linear-only inputs.
 
-    `on` (n,) is 1 for these, `state` is set to 0 for each of them. Linear-only inputs are features of known
-    mean, `linear_only_mean`, that only the linear second neuron reads, with the weights w[1].
+    `on` (n,) is 1 for features that are on; `state` is set to 0 for each entry of `members`. Linear-only
+    inputs are features of known mean, `linear_only_mean` (nan for others), that only the linear second neuron
+    reads, with the weights w[1]; they are not listed.
     """
     size, shift = 0, 0.0
     for j in range(on.size):
@@ -451,12 +449,12 @@ def _choose_values(
 ) -> tuple[int, float]:
     """Write to `state` which atom or span each active feature's value is in, for choice `number`.
 
-    `members` are the `size` features that are on. A value is in one of the `inside` spans, the intervals of
-    its density, or at one of the `atoms`, whose rows are place, probability, factor: the digits of `number`
-    (spans first, the lowest digit for the first feature) say which, and
-    `chance`, of the on/off pattern, is multiplied by the probabilities of the atoms. Return how many values
-    are in spans, the places of which in `members` are written to `free`, and the probability. The terms of
-    atoms, with the weights w (2, n), are added to both neurons' sums, `at`; the second reads place x factor.
+    The digits of `number`, the lowest one for the first feature, say which: one of the `inside` spans,
+    intervals of the values' density, or one of the `atoms` (place, probability, factor), counted after the
+    spans. `members` are the `size` features that are on. Return (number of values in spans, `chance` of the
+    on/off pattern times the probabilities of the atoms). Indices into `members` of the values in spans are
+    written to `free`. The terms of atoms, with the weights w (2, n), are added to both neurons' sums, `at`;
+    the second neuron reads place times factor.
     """
     k, kinds = 0, inside + atoms.shape[0]
     for m in range(size):
@@ -475,7 +473,7 @@ def _choose_values(
 
 
 @inlined
-def _mean_over_spans(
+def _write_mean_over_spans(
     table: DensityTable,
     k: int,
     spread: FloatArray,
@@ -492,22 +490,22 @@ def _mean_over_spans(
     """Write the mean of two neurons' product over k values within their intervals to `part` and `by_part`.
 
     `part` (5,) gets [value, derivatives by both biases, minus those by both thresholds], `by_part` (2, k)
-    those by the weights. `spread` (2, k) are the weights, `at` the sums of both neurons without the k values.
-    `table` has the density of a value, t (2,) the thresholds; the second neuron is linear unless
-    `is_nonlinear`. `ends` (k, 2) are the values' intervals. `corners` has of each value where the density
-    ends or jumps, then edges between which it is smooth, `counts` (k, 2) the numbers of the former and of
-    both. Of `spherical` values two axes are enough.
+    those by the weights `spread` (2, k). `at` are the sums of both neurons without the k values. `table` has
+    the density of a value, t (2,) the thresholds; the second neuron is linear unless `is_nonlinear`. If
+    `spherical`, values are standard normal, and two axes are enough. `ends` (k, 2) are the values' intervals.
+    `corners` has for each value where the density ends or jumps, then edges between which it is smooth,
+    `counts` (k, 2) the numbers of the former and of both.
     """
     for m in range(k):
         by_part[0, m] = by_part[1, m] = 0.0
     for m in range(part.size):
         part[m] = 0.0
     if not spherical or k < 2:
-        _pair_mean(table, k, spread, at, t, is_nonlinear, ends, corners, counts, part, by_part)
+        _write_pair_mean(table, k, spread, at, t, is_nonlinear, ends, corners, counts, part, by_part)
         return
     rotated, axes, by_two = np.zeros((2, 2)), np.zeros((2, k)), np.zeros((2, 2))
     _rotate_to_plane(k, spread, is_nonlinear, rotated, axes)
-    _pair_mean(table, non_literal(2), rotated, at, t, is_nonlinear, ends, corners, counts, part, by_two)
+    _write_pair_mean(table, non_literal(2), rotated, at, t, is_nonlinear, ends, corners, counts, part, by_two)
     for m in range(k):
         for unit in range(2):
             by_part[unit, m] = by_two[unit, 0] * axes[0, m] + by_two[unit, 1] * axes[1, m]
@@ -515,7 +513,7 @@ def _mean_over_spans(
 
 @inlined
 def _put_at_thresholds(at: FloatArray, t: FloatArray, slack: FloatArray, is_nonlinear: bool) -> None:
-    """Set the sums `at` of neurons (the second if `is_nonlinear`) to thresholds t that are within `slack`."""
+    """Set sums `at` of neurons (the second if `is_nonlinear`) to thresholds t that are within `slack`."""
     for unit in range(2 if is_nonlinear else 1):
         if abs(at[unit] - t[unit]) <= slack[unit]:
             at[unit] = t[unit]
@@ -540,15 +538,15 @@ def add_pattern_means(
 ) -> None:
     """Add the mean of two neurons' product over patterns of features to `sums` and `by_w`.
 
-    To row r of `sums`, or to its only row, is added the part of pattern r: value, derivatives by both biases,
-    minus those by both thresholds. To `by_w` (2, n) are added the derivatives by weights in all patterns. The
-    neurons have the weights w (2, n), biases b and thresholds t; the second is linear unless `is_nonlinear`.
-    A feature that is on has its value in one of the `spans` (s, 3) of the density in `table`, or at one of
-    the `atoms` (a, 3). Their rows are low end, high end, factor, or place, probability, factor; the second
-    neuron reads a value there times the factor. `on` (r, n) are patterns, `chances` (r,) their probabilities.
+    Row r of `sums`, or its only row, gets the part of pattern r: value, derivatives by both biases, minus
+    those by both thresholds. `by_w` (2, n) gets the derivatives by weights in all patterns. The neurons have
+    the weights w (2, n), biases b and thresholds t; the second is linear unless `is_nonlinear`. `on` (r, n)
+    are patterns, `chances` (r,) their probabilities. The value of a feature that is on is in one of the
+    `spans` (s, 3) of the density in `table`, or at one of the `atoms` (a, 3). Their rows are (low end, high
+    end, factor) and (place, probability, factor); the second neuron reads a value there times the factor.
     Where `linear_only_mean` is not nan, only a linear second neuron has the feature as an input, of this
-    mean. `spherical` values are standard normal: only the lengths of the weights and their angle count. Sums
-    that differ from a threshold by less than `slack` are at it.
+    mean. If `spherical`, values are standard normal. Sums that differ from a threshold by less than `slack`
+    count as equal to it.
     """
     n = w.shape[1]
     inside, kinds = spans.shape[0], spans.shape[0] + atoms.shape[0]
@@ -568,13 +566,13 @@ def add_pattern_means(
             if share == 0.0:
                 continue
             _put_at_thresholds(at, t, slack, is_nonlinear)
-            _steepest_first(free, members, k, w, is_nonlinear)
+            _put_steepest_first(free, members, k, w, is_nonlinear)
             for m in range(k):
                 j, span = members[free[m]], spans[state[free[m]]]
                 spread[0, m], spread[1, m] = w[0, j], w[1, j] * span[2]
                 ends[m, 0], ends[m, 1] = span[0], span[1]
                 _write_corners(table, span[0], span[1], corners[m], counts[m])
-            _mean_over_spans(
+            _write_mean_over_spans(
                 table, k, spread, at, t, is_nonlinear, spherical, ends, corners, counts, part, by_part
             )
             for m in range(5):
@@ -608,9 +606,10 @@ def _rotate_to_plane(
 ) -> None:
     """Write two orthonormal axes (2, k) to `axes`, and both neurons' weights w on these to `rotated`.
 
-    Both are 0 before. The first axis is that of the first neuron if it alone is nonlinear (not
-    `is_nonlinear`). Otherwise it halves the angle between both lines: then the mean over its value is smooth
-    in the other one at scale 1, as no neuron's weight there is larger than on the first axis.
+    Both arrays are 0 before. The first axis is the direction of the first neuron's weights if it alone is
+    nonlinear (not `is_nonlinear`). Otherwise it bisects the angle between both neurons' lines: no neuron's
+    weight on the second axis is larger than on the first then, so that the mean over the first axis is smooth
+    in the second at scale 1.
     """
     size1, size2 = math.sqrt(_dot(k, w[0], w[0])), math.sqrt(_dot(k, w[1], w[1]))
     if size1 == 0.0 and size2 == 0.0:
@@ -637,7 +636,7 @@ def _rotate_to_plane(
 
 @inlined
 def _normalise(k: int, v: FloatArray) -> float:
-    """Give the vector v, of k entries, the length 1 unless it is 0, and return the length it had."""
+    """Scale the vector v, of k entries, to length 1 unless it is 0; return the length it had."""
     length = math.sqrt(_dot(k, v, v))
     for m in range(k if length > 0.0 else 0):
         v[m] /= length
@@ -653,7 +652,7 @@ def _subtract_projection(k: int, v: FloatArray, axis: FloatArray) -> None:
 
 
 @inner
-def _pair_mean(
+def _write_pair_mean(
     table: DensityTable,
     k: int,
     w: FloatArray,
@@ -668,12 +667,12 @@ def _pair_mean(
 ) -> None:
     """Write the mean of two neurons' product over k features' values, and derivatives, to `sums` and `by_w`.
 
-    `sums` (5,) gets [value, derivatives by both biases, minus those by both thresholds], `by_w` (2, k) those
-    by the weights w; b are the biases. `table` has the density of a value, t (2,) the thresholds; the second
-    neuron is linear unless `is_nonlinear`. `ends` (k, 2) are the values' intervals. `corners` has of each
-    value where the density ends or jumps, then edges between which it is smooth, `counts` (k, 2) the numbers
-    of the former and of both. It is `add_pair_mean` from 0, with right derivatives by thresholds for any
-    weights of feature 0.
+    As `add_pair_mean` from 0, but derivatives by thresholds are right for any weights of feature 0. `sums`
+    (5,) gets [value, derivatives by both biases, minus those by both thresholds], `by_w` (2, k) those by the
+    weights w; b are the biases. `table` has the density of a value, t (2,) the thresholds; the second neuron
+    is linear unless `is_nonlinear`. `ends` (k, 2) are the values' intervals. `corners` has for each value
+    where the density ends or jumps, then edges between which it is smooth, `counts` (k, 2) the numbers of the
+    former and of both.
     """
     add_pair_mean(table, k, w, b, t, is_nonlinear, ends, corners, counts, sums, by_w)
     for unit in range(2):

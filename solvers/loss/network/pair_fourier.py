@@ -42,11 +42,11 @@ class PairSide(NamedTuple):
     exclusive_inputs: IntArray
     """Features that are inputs of it alone."""
     exclusive_law: OtherFeatures
-    """Their law."""
+    """The law of these features."""
     p_none: float
-    """Probability that none of these is on."""
+    """Probability that none of these features is on."""
     p_ones: FloatArray
-    """Probabilities that each alone of these is on."""
+    """Probabilities that each of these features alone is on."""
     w: FloatArray
     """Its weights of the inputs of either neuron."""
 
@@ -59,16 +59,16 @@ class _NeuronPair(NamedTuple):
     common_inputs: IntArray
     """Inputs of both neurons."""
     factors: UnitFactors
-    """Of these."""
+    """Steps that compute the factors of the common inputs' units."""
     p_none: float
     p_ones: FloatArray
-    """As in `PairSide`, of inputs of both neurons."""
+    """Probabilities that none, and that each alone, of the common inputs is on."""
 
     def characteristic_function(self, count: int) -> CharacteristicFunction:
-        """Return E e^{iyv} of a feature's value v, up to the largest y of the double sum.
+        """Return E e^{iyv} of a feature's value v, up to the largest y for `count` frequencies.
 
-        That is the sum over both neurons of the last of `count` frequencies times the feature's weight, at
-        its largest over the features that are inputs of both.
+        The largest y is the maximum, over features that are inputs of both neurons, of |s_1 w_1| + |s_2 w_2|
+        with the last frequency s and the feature's weight w of each neuron.
         """
         far = sum(
             float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.common_inputs])
@@ -77,7 +77,7 @@ class _NeuronPair(NamedTuple):
         return characteristic_function(self.sides[0].unit.context.law.values, float(np.max(far, initial=0.0)))
 
     def own_transforms(self, side: PairSide, count: int) -> ComplexArray:
-        """Return E v^r e^{i s w v}, r = 0 to 2, of the inputs that only the neuron of `side` reads.
+        """Return E v^r e^{i s w v}, r = 0, 1, 2, of the inputs that only the neuron of `side` reads.
 
         v is the value of such an input, w its weight; s runs over the first 1 + `count` frequencies of the
         neuron. Shape (3, inputs, 1 + count).
@@ -90,9 +90,9 @@ class _NeuronPair(NamedTuple):
     ) -> FrequencyAxis:
         """Return the frequencies `which` of a neuron, with its coefficients there and its inputs' transforms.
 
-        The neuron is that of `side`, which has 1 + `count` frequencies; `waves` is the characteristic
-        function of values. They are rows of the double sum, for frequencies >= 0, if `as_rows`, or else
-        columns, of both signs.
+        The neuron is that of `side`, and `which` selects from its 1 + `count` frequencies; `waves` is the
+        characteristic function of values. The frequencies are rows of the double sum, >= 0, if `as_rows`,
+        else columns, of both signs.
         """
         unit = side.unit
         s, own_transforms = unit.frequencies(count)[0], self.own_transforms(side, count)[0]
@@ -126,13 +126,13 @@ class _NeuronPair(NamedTuple):
     def double_sum(
         self, waves: CharacteristicFunction, count: int, biases: bool, slopes: bool = False
     ) -> tuple[FloatArray, FloatArray]:
-        """Return double sums over frequencies for E h_1 h_2 and derivatives: (tapers, 5), by weights (2, n).
+        """Return double sums over frequencies for E h_1 h_2 and derivatives: (by tapers, by weights).
 
-        Pairs of frequencies, with numbers k and l, count if max(k, l) sqrt(1 + min(k, l)/NARROW) < `count`;
-        `waves` is the characteristic function of values. A taper is a set of weights with which a sum ends
-        smoothly. For each the first array has the value and, with `biases`, the derivatives by both biases
-        and minus those by both thresholds. With `slopes` only the second array is computed, else only the
-        first; the other one is 0.
+        The first array, (tapers, 5), has a row for each taper, a set of weights with which a sum ends
+        smoothly: the value and, with `biases`, the derivatives by both biases and minus those by both
+        thresholds. The second is (2, n). With `slopes` only the second is computed, else only the first; the
+        other one is 0. Pairs of frequencies, with numbers k and l, count if max(k, l) sqrt(1 + min(k,
+        l)/NARROW) < `count`; `waves` is the characteristic function of values.
         """
         sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.either.size))
         # Rows as far as both neurons have as many, with all columns; then columns beyond, of the other one.
@@ -173,12 +173,12 @@ class _NeuronPair(NamedTuple):
     ) -> None:
         """Add derivatives by both neurons' weights of inputs of neuron `at` alone to `by_w`, (2, inputs).
 
-        They are of a double sum over both neurons' frequencies. A term is X times the product of these
-        inputs' transforms plus Y times its part where one of them is on. `axis_sums` (4, K) has, for the K
-        frequencies `which` of the 1 + `count` of this neuron, sums over the other's of X (row 0) and Y (row
-        1) times i s, s the frequency of this neuron, for its weights; rows 2 and 3 are those times i s of the
-        other, for the other's weights. Frequencies of this neuron are rows of the double sum if `as_rows`,
-        else columns, which have both signs.
+        The derivatives are of a double sum over both neurons' frequencies, in which a term is X times the
+        product of these inputs' transforms plus Y times its part where one of them is on. `axis_sums` (4, K)
+        is for the K frequencies s, `which` of the 1 + `count` of this neuron: rows 0 and 1 have sums over the
+        other neuron's frequencies of X and of Y times i s, for this neuron's weights; rows 2 and 3 have X and
+        Y times i times the other's frequencies, for the other's weights. Frequencies of this neuron are rows
+        of the double sum if `as_rows`, else columns, which have both signs.
         """
         side = self.sides[at]
         if side.exclusive_inputs.size == 0:
@@ -203,12 +203,12 @@ def sum_both_many(
 ) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return the part of E h_1 h_2 from patterns in which both neurons have two or more inputs on.
 
-    That is value, derivatives by both biases and minus those by both thresholds, (5,) (derivatives are 0
-    without `slopes`); derivatives by weights (2, n); error of the value but for what is cut off; error of
-    derivatives; and the error by what is cut off, with sign, estimated by each shorter taper, (CHANGES,).
-    `sides` are the neurons, `either` the inputs of either, `both` the places among these of the inputs of
-    both, and `factors` the units of the latter; `none` and `ones` are the probabilities that none and that
-    each alone of them is on.
+    The tuple is: value, derivatives by both biases and minus those by both thresholds, (5,) (derivatives are
+    0 without `slopes`); derivatives by weights (2, n); error of the value without truncation; error of
+    derivatives; and the truncation error, with sign, as each shorter taper estimates it, (CHANGES,). `sides`
+    are the neurons, `either` the inputs of either, `both` the indices into these of the common inputs, and
+    `factors` the units of the latter; `none` and `ones` are the probabilities that none and that each alone
+    of the common inputs is on.
     """
     first, second = sides[0].unit, sides[1].unit
     pair, context = _NeuronPair(sides, either, both, factors, none, ones), first.context
@@ -255,8 +255,8 @@ def sum_both_many(
 def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, jumps: int) -> int:
     """Return the number of frequencies to begin with: as many as `first` or `second` needs by itself.
 
-    The sum over pairs of frequencies converges about where the two sums over one do. `both` is the number of
-    inputs of both neurons, `jumps` that of neurons with a threshold.
+    The sum over pairs of frequencies converges about where the sums over those of one neuron do. `both` is
+    the number of inputs of both neurons, `jumps` the number of neurons with a threshold.
     """
     context, count = first.context, FIRST
     safe, tail_ratios = AHEAD * (SAFE_ATOMS if context.atoms.size else SAFE), tail_factors(jumps)
@@ -274,10 +274,10 @@ def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, j
 def tail_factors(jumps: int) -> FloatArray:
     """Return ratios (CHANGES,): what the longest sum leaves out, over its difference from each shorter one.
 
-    `jumps` is the number of neurons with a threshold. The sum falls slowest for parallel neurons, whose
-    characteristic function is 1 along a diagonal. Coefficients fall with k^-2 there, with k^-1 where a neuron
-    jumps, so what is left beyond k falls with k to the power of `jumps` - 3. A sum over pairs of frequencies
-    has those of the diagonal up to a k that grows as the power 2/3 of its reach.
+    `jumps` is the number of neurons with a threshold. What is left beyond frequency k falls with k^(jumps -
+    3): the sum falls slowest for parallel neurons, whose characteristic function is 1 along a diagonal;
+    coefficients fall with k^-2 there, with k^-1 where a neuron jumps. A double sum of reach r has the
+    diagonal up to a k that grows as r^(2/3).
     """
     return np.asarray(1.0 / (TAPERS[1:] ** (-2.0 / 3.0 * (3 - jumps)) - 1.0))
 
@@ -299,9 +299,10 @@ def count_frequency_pairs(count: float) -> float:
 
 
 def _with_negative(row: Any, which: slice) -> Any:
-    """Return the entries `which` of a row over frequencies >= 0 with, before them, those of negative ones.
+    """Return the entries `which` of a row over frequencies >= 0, preceded by those of their negatives.
 
-    These are the conjugates, in rising order; frequency 0, if it is there, comes once.
+    The latter are the complex conjugates, in rising order of frequency; frequency 0, if it is there, comes
+    once.
     """
     selected = row[..., which]
     return np.concatenate([selected[..., : 0 if which.start == 0 else None : -1].conj(), selected], axis=-1)

@@ -14,9 +14,9 @@ left out here, and added exactly elsewhere.
 Arrays that several functions share: `waves`, the characteristic function of values; `rows` and `columns`, the
 frequencies of the first and of the second neuron; one row k with the columns `low` to `high` - 1, M of them;
 `cosines` and `sines` (n, K), of turn x w at the columns, with the `turn` of `waves`; `units`, the n inputs of
-both neurons, and u, the number of one; rows of M complex numbers in two arrays, such as `re` and `im`; `lone`
-(n,), the probabilities that one of these inputs alone is on. Sums by frequency: `real_sums` and `slope_sums`
-(n, K), and `along1` and `along2` (4, K), from which derivatives by weights follow.
+both neurons, and u, the number of one; rows of M complex numbers in two arrays, such as `re` and `im`;
+`p_ones` (n,), the probabilities that one of these inputs alone is on. Sums by frequency: `real_sums` and
+`slope_sums` (n, K), and `axis_sums1` and `axis_sums2` (4, K), from which derivatives by weights follow.
 """
 
 from functools import lru_cache
@@ -56,13 +56,14 @@ class CharacteristicFunction(NamedTuple):
     sides: int
     """1 for values uniform on [0, 1], 2 on [-1, 1], 0 for values that are 1, -1 for a table."""
     per_cell: float
-    """Cells for a unit of y."""
+    """Cells of the table for a unit of y."""
     table: FloatArray
-    """(3, cells, DEGREE + 1, 2): of E v^r e^{iyv}, r = 0, 1, 2, by power, the lowest first; both parts."""
+    """(3, cells, DEGREE + 1, 2): for r = 0, 1, 2 and each cell, coefficients of E v^r e^{iyv}, the lowest
+    power first, real and imaginary."""
 
     @property
     def turn(self) -> float:
-        """Factor of y in the sines and cosines of which the formula for E e^{iyv} is made.
+        """Factor of y in the sines and cosines of the formula for E e^{iyv}.
 
         It is 1/2 for values on [0, 1], where E e^{iyv} = e^{iy/2} sin(y/2)/(y/2), else 1.
         """
@@ -80,7 +81,7 @@ class CharacteristicFunction(NamedTuple):
 
 
 def characteristic_function(values: ValueDistribution, y: float) -> CharacteristicFunction:
-    """Return the `CharacteristicFunction` of `values` up to the argument y: a table if without a formula."""
+    """Return the `CharacteristicFunction` of `values`: a formula, or a table for arguments up to y."""
     if values.sides >= 0:
         return CharacteristicFunction(values.sides, 1.0, np.zeros((3, 1, 1, 1)))
     # Chebyshev points leave (h/2)^d E |v|^d/(2^(d - 1) d!) of a cell of width h, d = DEGREE + 1.
@@ -109,8 +110,8 @@ def _tabulate(values: ValueDistribution, per_cell: float, cells: int) -> Charact
 def _interpolate(per_cell: float, table: FloatArray, y: float) -> tuple[float, float]:
     """Return Re and Im of E v^r e^{iyv} from the table of one r, with `per_cell` cells for a unit of y.
 
-    `table`, (cells, DEGREE + 1, 2), has real and imaginary coefficients of a polynomial, the lowest power
-    first, whose variable goes from -1 to 1 in a cell; cells are of abs(y), from 0 on.
+    `table`, (cells, DEGREE + 1, 2), has real and imaginary coefficients of a polynomial for each cell of |y|,
+    the lowest power first; its variable goes from -1 to 1 in the cell.
     """
     at = abs(y) * per_cell
     cell = int(at)
@@ -168,8 +169,8 @@ def _transform_row(
     """Write E e^{iyz} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
 
     z is a feature's value, u and v are its weights in two neurons, x1 a frequency of the first, x2 those of
-    the second. `phase` is e^{i turn x1 u}, `cosines` and `sines` are those of turn x2 v: the formula for
-    `waves`, the characteristic function of z, needs them, turn being `waves.turn`, 1/2 or 1.
+    the second. `waves` is the characteristic function of z. Its formula needs `phase`, e^{i turn x1 u}, and
+    `cosines` and `sines`, of turn x2 v, with turn = `waves.turn`.
     """
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
@@ -201,8 +202,8 @@ def _transform_slope_row(
     """Write E z e^{iyz} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
 
     z is a feature's value, u and v are its weights in two neurons, x1 a frequency of the first, x2 those of
-    the second. `phase` is e^{i turn x1 u}, `cosines` and `sines` are those of turn x2 v: the formula for
-    `waves`, the characteristic function of z, needs them, turn being `waves.turn`, 1/2 or 1.
+    the second. `waves` is the characteristic function of z. Its formula needs `phase`, e^{i turn x1 u}, and
+    `cosines` and `sines`, of turn x2 v, with turn = `waves.turn`.
     """
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
@@ -228,12 +229,15 @@ def _transform_slope_row(
 
 
 class FrequencyAxis(NamedTuple):
-    """One neuron's coefficients along its frequencies; as columns, of both signs and in order."""
+    """The frequencies of one neuron, with its Fourier coefficients and its inputs' transforms at each.
+
+    As rows of a double sum they stand for both signs, as columns they have both, in rising order.
+    """
 
     x: FloatArray
     """(K,): 0 and odd multiples of pi/L."""
     number: FloatArray
-    """(K,): 0, 1, 2, … of these, without sign."""
+    """(K,): the number 0, 1, 2, … of each frequency, without sign."""
     weight: ComplexArray
     """(K,): coefficients of the activation, twice those of rows that stand for both signs."""
     flux: ComplexArray
@@ -241,9 +245,9 @@ class FrequencyAxis(NamedTuple):
     product: ComplexArray
     """(K,): product of the factors of inputs of this neuron alone."""
     one_active: ComplexArray
-    """(K,): the part of it where one of these is on."""
+    """(K,): the part of `product` where just one of these inputs is on."""
     p_none: float
-    """The part where none is."""
+    """The part of `product` where none of these inputs is on."""
     phases: ComplexArray
     """(n, K): e^{i turn x w} of inputs of both neurons."""
     w: FloatArray
@@ -259,9 +263,9 @@ def _taper(x: float) -> float:
 
 @kernel
 def tapered_sums(terms: FloatArray, tapers: FloatArray) -> FloatArray:
-    """Return the sum of a neuron's `terms` (K,) over frequencies with each of `tapers`, (tapers,).
+    """Return the sum over frequencies of a neuron's `terms` (K,), ended smoothly at each share in `tapers`.
 
-    Weights fall smoothly to 0 at this share of the frequencies.
+    Weights fall to 0 at this share of the K frequencies. The result is (tapers.size,).
     """
     sums = np.zeros(tapers.size)
     for n in range(tapers.size):
@@ -272,10 +276,10 @@ def tapered_sums(terms: FloatArray, tapers: FloatArray) -> FloatArray:
 
 @inlined
 def _pair_distance(k: float, l: float) -> float:
-    """Return the distance from 0 of a pair of frequencies, numbers k and l, in units of one frequency.
+    """Return the distance from 0 of frequencies k and l of two neurons, at which double sums end.
 
-    Sums over pairs end at some distance. It is more than max(k, l) where both are large: coefficients fall
-    with k^2 l^2, so of a large k fewer l are needed.
+    It is more than max(k, l) where both are large: coefficients fall with k^2 l^2, so of a large k fewer l
+    are needed.
     """
     return float(max(k, l) * np.sqrt(1.0 + min(k, l) / NARROW))
 
@@ -286,14 +290,14 @@ def _add_row(
     both_re: FloatArray,
     both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Add a row of frequencies to `sums` (tapers, 5): value and, with `biases`, by biases and fluxes.
+    """Add a row of terms of a double sum to `sums` (tapers, 5): value and, with `biases`, its derivatives.
 
-    The value is the mean of two neurons' product, from patterns in which both have two or more inputs on;
-    fluxes are minus the derivatives by thresholds. The row is frequency k of `rows`, those of the first
-    neuron, with the columns l from `low` on of the second. Each row of `sums` ends, smoothly, where max(k, l)
-    sqrt(1 + min(k, l)/NARROW) is another share of `count`. `both_re` + i `both_im` is the product of the
-    transforms over the inputs of both neurons, an entry for each column, `alone_re` + i `alone_im` the part
-    where one of these is on, `c0` the probability that none is.
+    The value is E h_1 h_2 from patterns in which both neurons have two or more inputs on; derivatives are by
+    both biases, and minus those by both thresholds. The row is frequency k of `rows`, of the first neuron,
+    with the columns l from `low` on of the second. Each row of `sums` ends, smoothly, where max(k, l) sqrt(1
+    + min(k, l)/NARROW) is another share of `count`. `both_re` + i `both_im` is the product of the transforms
+    over the inputs of both neurons, an entry for each column, `alone_re` + i `alone_im` its part where one of
+    these is on, `c0` the probability that none is.
     """
     whole1, one1, none1 = rows.product[k], rows.one_active[k], rows.p_none
     for at in range(both_re.size):
@@ -322,21 +326,21 @@ def _add_row(
 @inlined
 def _add_row_slopes(
     rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, c0: float, count: float,
-    both_re: FloatArray,
-    both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, left: FloatArray, along1: ComplexArray,
-    along2: ComplexArray,
+    both_re: FloatArray, both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray,
+    term_parts: FloatArray, axis_sums1: ComplexArray, axis_sums2: ComplexArray,
 ) -> None:  # fmt: skip
-    """Add a row of frequencies to `along1`, `along2`, and write to `left` what slopes by common inputs need.
+    """Add a row of terms of a double sum to `axis_sums1` and `axis_sums2`, and write to `term_parts`.
 
-    The row is frequency k of `rows`, those of the first neuron, with all of `columns`, those of the second,
-    l from `low` on; terms fall smoothly to 0 where max(k, l) sqrt(1 + min(k, l)/NARROW) is `count`. `both_re`
-    + i `both_im` is the product of the transforms over the inputs of both neurons, `alone_re` + i `alone_im`
-    the part where one of these is on, `c0` the probability that none is. `left` (4, M) has, for M columns, Re
-    and Im of a coefficient times the product over all features, and of the coefficient of patterns with one
-    of the common inputs on. `along1` and `along2` (4, K) serve the slopes by inputs of one neuron alone. By
-    these inputs a term is X times their product plus Y times the part of it where one is on; rows 0 and 1 are
-    sums of X and Y over the other neuron's frequencies, times i s for the frequency s of this neuron, rows 2
-    and 3 those of X and Y times i s for the other's.
+    They are for derivatives by inputs of the first neuron alone, of the second alone, and of both. The row is
+    frequency k of `rows`, of the first neuron, with the `columns` l from `low` on of the second; terms fall
+    smoothly to 0 where max(k, l) sqrt(1 + min(k, l)/NARROW) is `count`. `both_re` + i `both_im` is the
+    product of the transforms over the inputs of both neurons, `alone_re` + i `alone_im` its part where one of
+    these is on, `c0` the probability that none is. `term_parts` (4, M), for M columns: Re and Im of a
+    coefficient times the product over all features, and of the coefficient of patterns with one of the common
+    inputs on. `axis_sums1` and `axis_sums2` (4, K), for the K frequencies s of one neuron: a term is X times
+    the product of transforms over the inputs of this neuron alone, plus Y times its part where one is on.
+    Rows 0 and 1 add X and Y, times i s, over the other neuron's frequencies, rows 2 and 3 add X and Y times i
+    times those.
     """
     s, whole1, one1, none1 = 1j * rows.x[k], rows.product[k], rows.one_active[k], rows.p_none
     for at in range(both_re.size):
@@ -347,7 +351,7 @@ def _add_row_slopes(
         weight = _taper(far) * rows.weight[k] * columns.weight[l]
         product = weight * whole1 * whole2 * both
         single = weight * (none1 * whole2 + none2 * whole1 - none1 * none2)
-        left[0, at], left[1, at], left[2, at], left[3, at] = (
+        term_parts[0, at], term_parts[1, at], term_parts[2, at], term_parts[3, at] = (
             product.real,
             product.imag,
             single.real,
@@ -356,15 +360,15 @@ def _add_row_slopes(
         # By inputs of neuron 1 alone: whole1 -> its part without the feature, one1 -> none.
         first, second = none1 * (c0 + alone) + one1 * c0, none2 * (c0 + alone) + one2 * c0
         x, y = weight * (whole2 * both - second), weight * c0 * (none2 + one2 - whole2)
-        along1[0, k] += s * x
-        along1[1, k] += s * y
-        along1[2, k] += t * x
-        along1[3, k] += t * y
+        axis_sums1[0, k] += s * x
+        axis_sums1[1, k] += s * y
+        axis_sums1[2, k] += t * x
+        axis_sums1[3, k] += t * y
         x, y = weight * (whole1 * both - first), weight * c0 * (none1 + one1 - whole1)
-        along2[0, l] += t * x
-        along2[1, l] += t * y
-        along2[2, l] += s * x
-        along2[3, l] += s * y
+        axis_sums2[0, l] += t * x
+        axis_sums2[1, l] += t * y
+        axis_sums2[2, l] += s * x
+        axis_sums2[3, l] += s * y
 
 
 @inlined
@@ -386,17 +390,17 @@ def _add_scaled(share: float, part: FloatArray, total: FloatArray) -> None:
 
 
 @inlined
-def _without_factor(
-    off: float, chance: float, single: float, left: FloatArray, re: FloatArray, im: FloatArray
+def _replace_by_derivative(
+    off: float, chance: float, single: float, term_parts: FloatArray, re: FloatArray, im: FloatArray
 ) -> None:
     """Replace a feature's transform re + i im by the derivative of the terms with respect to it.
 
-    A term, one for each of M frequencies, is a coefficient times the product over all features, of which this
-    one's factor is off + chance (re + i im), less what patterns with one feature on add. `left` (4, M) has Re
-    and Im of the coefficient times the product, and of the coefficient of these patterns; `single` is the
-    probability that this feature alone is on, 0 if it is not to be subtracted here.
+    A term, one for each of M frequencies, is a coefficient times the product over all features, minus what
+    patterns with one feature on add. This feature's factor is off + chance (re + i im). `term_parts` (4, M)
+    has Re and Im of the coefficient times the product, and of the coefficient of these patterns; `single` is
+    the probability that this feature alone is on, or 0 if that part is subtracted elsewhere.
     """
-    product_re, product_im, single_re, single_im = left[0], left[1], left[2], left[3]
+    product_re, product_im, single_re, single_im = term_parts[0], term_parts[1], term_parts[2], term_parts[3]
     for l in range(re.size):
         a, b = off + chance * re[l], chance * im[l]
         share = chance / (a * a + b * b + 1e-300)
@@ -409,18 +413,17 @@ def _without_factor(
 
 
 @inlined
-def _unit_rows(
+def _write_unit_rows(
     waves: CharacteristicFunction, rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, high: int,
     cosines: FloatArray, sines: FloatArray, units: UnitFactors, u: int, re: FloatArray, im: FloatArray,
 ) -> int:  # fmt: skip
     """Write transforms of unit u's features, then further rows, to `re`, `im`; return the last row's number.
 
-    Unit u of `units` is a single feature or a group of dependent ones. Rows are (M,), real and imaginary
-    parts: E e^{iyv} of each feature's value v, then products and sums of earlier rows, step by step up to the
-    last, of which the unit's factor is a linear function. They are at y = x1 w_1 + x2 w_2, x1 being frequency
-    k of `rows`, of the first neuron, x2 the M `columns` `low` to `high` - 1 of the second.
-    `waves` is the characteristic function of values, `cosines` and `sines` (n, K) are those of `waves.turn`
-    x2 w_2 at all columns.
+    Unit u of `units` is a single feature or a group of dependent ones. Rows, (M,), are E e^{iyv} of each
+    feature's value v, then products and sums of earlier rows, step by step up to the last, of which the
+    unit's factor is a linear function. They are at y = x1 w_1 + x2 w_2: x1 is frequency k of `rows`, of the
+    first neuron, x2 the M `columns` `low` to `high` - 1 of the second. `waves` is the characteristic function
+    of values, `cosines` and `sines` (n, K) are those of `waves.turn` x2 w_2 at all columns.
     """
     for at in range(units.first[u], units.first[u + 1]):
         c, row = units.member[at], at - units.first[u]
@@ -432,18 +435,23 @@ def _unit_rows(
 
 
 @inlined
-def _feature_factor(
-    single: float, left: FloatArray, re: FloatArray, im: FloatArray, by_re: FloatArray, by_im: FloatArray
+def _apply_chain_rule(
+    single: float,
+    term_parts: FloatArray,
+    re: FloatArray,
+    im: FloatArray,
+    by_re: FloatArray,
+    by_im: FloatArray,
 ) -> None:
-    """Turn `by_re` + i `by_im`, derivatives of a group's sum by a feature's transform, into those of terms.
+    """Turn a group's derivatives by a feature's transform, `by_re` + i `by_im`, into those of terms.
 
-    That is in place. A term, one for each of M frequencies, is a coefficient times the product of all groups'
-    sums over their on/off patterns, less the part of patterns with a single feature on. By the chain rule the
-    derivative of a group's sum is multiplied by `re` + i `im`, that of the term by this sum; then the part
-    where the feature alone is on is subtracted: its probability `single` times the coefficient, whose real
-    and imaginary parts are the rows 2 and 3 of `left`; other rows are not used.
+    This is in place. Derivatives are of the group's sum over its on/off patterns. A term, one for each of M
+    frequencies, is a coefficient times the product of all groups' sums, minus the part of patterns with a
+    single feature on. `re` + i `im` is the derivative of the term by this group's sum. The part where the
+    feature alone is on is subtracted: its probability `single` times the coefficient, whose real and
+    imaginary parts are the rows 2 and 3 of `term_parts`.
     """
-    single_re, single_im = left[2], left[3]
+    single_re, single_im = term_parts[2], term_parts[3]
     for l in range(re.size):
         a, b = by_re[l], by_im[l]
         by_re[l] = re[l] * a - im[l] * b - single * single_re[l]
@@ -453,37 +461,36 @@ def _feature_factor(
 @inlined
 def _add_unit_slopes(
     waves: CharacteristicFunction, rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, high: int,
-    cosines: FloatArray, sines: FloatArray, units: UnitFactors, u: int, last: int, lone: FloatArray,
-    left: FloatArray, slope: FloatArray, values: FloatArray, by_rows: FloatArray, real_sums: FloatArray,
+    cosines: FloatArray, sines: FloatArray, units: UnitFactors, u: int, last: int, p_ones: FloatArray,
+    term_parts: FloatArray, slope: FloatArray, values: FloatArray, by_rows: FloatArray, real_sums: FloatArray,
     slope_sums: FloatArray,
 ) -> None:  # fmt: skip
     """Add derivatives for unit u's features to `real_sums` and, times the row's frequency, to `slope_sums`.
 
-    Both are (n, K), a row for each feature and a column for each frequency of the second neuron: derivatives
-    by a feature's weights follow from their sums over columns. A unit is a feature or a group of dependent
-    ones. A term of the double sum over frequencies is a coefficient times the product of the units' factors,
-    less what patterns with one feature on add to it; here are the terms of frequency k of the first neuron,
-    in `rows`, and of M of the second, `columns` `low` to `high` - 1. `cosines` and `sines` (n, K) are of
-    each feature's weight times the columns' frequencies.
+    Both are (n, K), a row for each feature and a column for each frequency of the second neuron; derivatives
+    by a feature's weights follow from their sums over columns. Unit u of `units` is a feature or a group of
+    dependent ones. A term of the double sum over frequencies is a coefficient times the product of the units'
+    factors, minus what patterns with one feature on add to it. Here are the terms of frequency k of the first
+    neuron, in `rows`, and of M of the second, `columns` `low` to `high` - 1. `waves`, `cosines` and `sines`
+    are as for `_write_unit_rows`.
 
-    `values` (2, steps, M), real and imaginary parts, has the transforms E e^{iyv} of the unit's features,
-    then the steps by which its factor is computed from them; the last is number `last`. It is overwritten.
-    `left` (4, M) has real and imaginary part of the coefficient times the product of all factors, and of the
-    coefficient of the patterns with one feature on, whose probabilities are `lone` (n,). `slope` (2, M) and
-    `by_rows`, of the shape of `values`, are scratch.
+    `values` (2, steps, M), overwritten, has real and imaginary parts of the rows of `_write_unit_rows`, the
+    last of which is number `last`. `term_parts` (4, M) has real and imaginary part of the coefficient times
+    the product of all factors, and of the coefficient of the patterns with one feature on, whose
+    probabilities are `p_ones` (n,). `slope` (2, M) and `by_rows`, of the shape of `values`, are scratch.
     """
     x1, x2, first = rows.x[k], columns.x[low:high], units.first[u]
     is_single = last == 0
     value_re, value_im, slope_re, slope_im = values[0, last], values[1, last], slope[0], slope[1]
-    single = lone[units.member[first]] if is_single else 0.0
-    _without_factor(units.p_off[u], units.p_on[u], single, left, value_re, value_im)
+    single = p_ones[units.member[first]] if is_single else 0.0
+    _replace_by_derivative(units.p_off[u], units.p_on[u], single, term_parts, value_re, value_im)
     if not is_single:
         differentiate_steps(units, u, values[0], values[1], by_rows[0], by_rows[1])
     for at in range(first, units.first[u + 1]):
         c, re, im = units.member[at], value_re, value_im
         if not is_single:
             re, im = by_rows[0, at - first], by_rows[1, at - first]
-            _feature_factor(lone[c], left, value_re, value_im, re, im)
+            _apply_chain_rule(p_ones[c], term_parts, value_re, value_im, re, im)
         _transform_slope_row(
             waves, x1, rows.w[c], x2, columns.w[c], rows.phases[c, k], cosines[c, low:high],
             sines[c, low:high], slope_re, slope_im,
@@ -497,10 +504,10 @@ def _add_unit_slopes(
 
 @inlined
 def _range_within(k: float, numbers: FloatArray, count: float) -> tuple[int, int]:
-    """Return (low, high): the columns, numbered `numbers`, whose distance with row number k is below `count`.
+    """Return (low, high): columns low to high - 1 have a distance below `count` with row number k.
 
-    They are low to high - 1. Rows and columns are the frequencies of two neurons; the distance of numbers k
-    and l from 0 is max(k, l) sqrt(1 + min(k, l)/NARROW).
+    Rows and columns are frequencies of two neurons; `numbers` are those of the columns. The distance of
+    numbers k and l from 0 is max(k, l) sqrt(1 + min(k, l)/NARROW).
     """
     low, high = 0, numbers.size
     while low < high and _pair_distance(k, numbers[low]) >= count:
@@ -513,24 +520,24 @@ def _range_within(k: float, numbers: FloatArray, count: float) -> tuple[int, int
 @kernel
 def add_block(
     waves: CharacteristicFunction, rows: FrequencyAxis, columns: FrequencyAxis, units: UnitFactors,
-    none: float, lone: FloatArray, count: float,
-    biases: bool, sums: FloatArray, by_w: FloatArray | None, along1: ComplexArray, along2: ComplexArray,
+    p_none: float, p_ones: FloatArray, count: float, biases: bool, sums: FloatArray,
+    by_w: FloatArray | None, axis_sums1: ComplexArray, axis_sums2: ComplexArray,
 ) -> None:  # fmt: skip
-    """Add the double sum over both neurons' frequencies, as far out as `count`, to `sums` or `by_w`.
+    """Add the double sum over both neurons' frequencies to `sums`, or its derivatives by weights to `by_w`.
 
-    It is the mean of the neurons' product where both have two or more inputs on. Pairs of frequencies, with
-    numbers k and l, count if max(k, l) sqrt(1 + min(k, l)/NARROW) < `count`. They are `rows` of the first
-    neuron and `columns` of the second, `waves` the characteristic function of values. `units` are the n
-    inputs of both neurons, `none` and `lone` (n,) the probabilities that none and that one alone of them is
-    on. If `by_w` is None, the value is added to `sums` (5, 5), and with `biases` the derivatives by these and
-    minus those by the thresholds, for tapers that end earlier and earlier. Numba compiles this case by
-    itself. Otherwise the derivatives by the weights are added to `by_w` (2, n). Those by inputs of one neuron
-    alone follow from `along1` and `along2`, (4, K), for the first and the second, at its K frequencies: a
-    term is X times the product of these inputs' transforms plus Y times its part where one is on. Sums of X
-    and Y over the other neuron's frequencies are added to rows 0 and 1, times i s for this neuron's frequency
-    s, and to rows 2 and 3, times i s for the other's.
+    The sum is E h_1 h_2 where both neurons have two or more inputs on. Pairs of frequencies, with numbers k
+    and l, count if max(k, l) sqrt(1 + min(k, l)/NARROW) < `count`. They are `rows` of the first neuron and
+    `columns` of the second, `waves` is the characteristic function of values. `units` are the n inputs of
+    both neurons, `p_none` and `p_ones` (n,) the probabilities that none and that each alone of these is on.
+
+    If `by_w` is None, `sums` (5, 5) gets a row for each taper, which ends the sum earlier and earlier: the
+    value and, with `biases`, its derivatives by both biases and minus those by both thresholds. Otherwise
+    `by_w` (2, n) gets the derivatives by the weights. Those by inputs of one neuron alone follow from
+    `axis_sums1` and `axis_sums2`, (4, K), for the first and the second, at its K frequencies s: a term is X
+    times the product of these inputs' transforms plus Y times its part where one is on. Rows 0 and 1 add X
+    and Y, times i s, over the other neuron's frequencies, rows 2 and 3 add X and Y times i times those.
     """
-    many, lanes = columns.x.size, 0 if by_w is None else lone.size
+    many, lanes = columns.x.size, 0 if by_w is None else p_ones.size
     work, cosines, sines = np.empty((10, many)), columns.phases.real.copy(), columns.phases.imag.copy()
     unit_rows, by_unit_rows = np.empty((2, units.most_rows, many)), np.empty((2, units.most_rows, many))
     real_sums, slope_sums = np.zeros((lanes, many)), np.zeros((lanes, many))
@@ -546,29 +553,41 @@ def add_block(
         for l in range(high - low):
             both_re[l], both_im[l], alone_re[l], alone_im[l] = 1.0, 0.0, 0.0, 0.0
         for u in range(units.p_off.size):
-            last = _unit_rows(
+            last = _write_unit_rows(
                 waves, rows, k, columns, low, high, cosines, sines, units, u, values[0], values[1]
             )
             for at in range(units.first[u], units.first[u + 1]):
-                _add_scaled(lone[units.member[at]], values[0, at - units.first[u]], alone_re)
-                _add_scaled(lone[units.member[at]], values[1, at - units.first[u]], alone_im)
+                _add_scaled(p_ones[units.member[at]], values[0, at - units.first[u]], alone_re)
+                _add_scaled(p_ones[units.member[at]], values[1, at - units.first[u]], alone_im)
             _multiply_factor(
                 units.p_off[u], units.p_on[u], values[0, last], values[1, last], both_re, both_im
             )
         if by_w is None:
-            _add_row(rows, k, columns, low, none, count, biases, both_re, both_im, alone_re, alone_im, sums)
+            _add_row(rows, k, columns, low, p_none, count, biases, both_re, both_im, alone_re, alone_im, sums)
             continue
-        left, slope = work[4:8, low:high], work[8:10, low:high]
+        term_parts, slope = work[4:8, low:high], work[8:10, low:high]
         _add_row_slopes(
-            rows, k, columns, low, none, count, both_re, both_im, alone_re, alone_im, left, along1, along2
+            rows,
+            k,
+            columns,
+            low,
+            p_none,
+            count,
+            both_re,
+            both_im,
+            alone_re,
+            alone_im,
+            term_parts,
+            axis_sums1,
+            axis_sums2,
         )
         for u in range(units.p_off.size):
-            last = _unit_rows(
+            last = _write_unit_rows(
                 waves, rows, k, columns, low, high, cosines, sines, units, u, values[0], values[1]
             )
             _add_unit_slopes(
-                waves, rows, k, columns, low, high, cosines, sines, units, u, last, lone, left, slope, values,
-                by_unit_rows[:, :, low:high], real_sums, slope_sums,
+                waves, rows, k, columns, low, high, cosines, sines, units, u, last, p_ones, term_parts, slope,
+                values, by_unit_rows[:, :, low:high], real_sums, slope_sums,
             )  # fmt: skip
     if by_w is not None:
         for c in range(lanes):
@@ -585,14 +604,14 @@ def add_neuron_means(
 ) -> None:  # fmt: skip
     """Add means of one neuron h over its frequencies to `out`, where two or more of its n inputs are on.
 
-    Inputs are on with probabilities p; `p_none` and `p_ones` (n,) are the probabilities that none and that
-    each alone is. `weight` (K,) are the neuron's Fourier coefficients, `weight_slope` those of its derivative
-    by z = w x + b. `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{uv}, E v e^{uv}, E target(v) e^{uv}
-    and its derivative by u, at u = i s w_l: w_l are the inputs' weights, v their values when on, s the K
-    frequencies. To `out` (n + 2,) are added E h, E h target(x_l), and the derivative by the bias of E h G,
-    with G = start + sum of `g`_l target(x_l); with `slopes` to `by_w` those by the weights. `axis_sums` (2,
-    K) is set to E e^{i s w x} and E G e^{i s w x} over these patterns: summed with coefficients of any
-    function f of z they are E f and E f G.
+    To `out` (n + 2,) are added E h, E h target(x_l) for each input l, and the derivative by the bias of E h
+    G, with G = start + sum of `g`_l target(x_l); with `slopes` the derivatives of E h G by the weights are
+    added to `by_w`. Inputs are on with probabilities p; `p_none` and `p_ones` (n,) are the probabilities that
+    none and that each alone is. `weight` (K,) are the neuron's Fourier coefficients, `weight_slope` those of
+    its derivative by z = w x + b. `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{uv}, E v e^{uv}, E
+    target(v) e^{uv} and its derivative by u, at u = i s w_l: w_l are the inputs' weights, v their values when
+    on, s the K frequencies. `axis_sums` (2, K) is set to E e^{i s w x} and E G e^{i s w x} over these
+    patterns: summed with coefficients of any function f of z they are E f and E f G.
     """
     n = p.size
     without_feature, sigma = np.empty(n, np.complex128), np.empty(n, np.complex128)

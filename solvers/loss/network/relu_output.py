@@ -21,8 +21,8 @@ _FLAT = 1e-14  # slopes below this share of their terms are rounding
 def _common_direction(model: Model, k: int) -> tuple[FloatArray, FloatArray] | None:
     """Return (w, c) if all hidden neurons that output k reads have encoder rows c_i w; else None.
 
-    w (n_features,) has length 1, or is 0 if it reads none; c (n_hidden,) is 0 for neurons that it does not
-    read.
+    w (n_features,) has length 1, or is 0 if the output reads none; c (n_hidden,) is 0 for neurons that it
+    does not read.
     """
     reads = (model.W_out[k] != 0.0) & np.any(model.W_in != 0.0, axis=1)
     if not reads.any():
@@ -42,7 +42,7 @@ def covers(model: Model) -> bool:
 
 
 def _segment_points(kinks: FloatArray) -> FloatArray:
-    """Return a point in each segment between sorted kinks, and one on either side of all."""
+    """Return a point between any two neighbours of sorted `kinks`, and one below and one above all."""
     return np.asarray(np.r_[kinks[0] - 1.0, 0.5 * (kinks[1:] + kinks[:-1]), kinks[-1] + 1.0])
 
 
