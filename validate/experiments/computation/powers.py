@@ -24,7 +24,7 @@ def run_powers(
 ) -> xr.Dataset:
     """Return mean powers of the error of the best neuron that serves two features, for targets ReLU(x).
 
-    Neurons are found by searches.
+    The best neuron is found by searches from random starts.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def run_powers(
     Returns
     -------
     xarray.Dataset
-        ``best`` and ``naive`` (of a neuron for one feature alone), per feature over p, and ``weight``, the
-        smaller of the best neuron's two weights over the larger, all (power, p).
+        Of (power, p): mean powers per feature, divided by p, ``best`` and ``naive`` (of a neuron for one
+        feature alone); ``weight``, the smaller of the best neuron's two weights over the larger.
 
     Examples
     --------
@@ -57,9 +57,9 @@ def run_powers(
 
 @plot_function
 def plot_powers(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw mean powers of the error of the best neuron for two features, over the naive one's, against p.
+    """Draw (mean power of the error of the best neuron for two features) / (naive one's) against p.
 
-    The naive neuron serves one feature; `ds` is from `run_powers`.
+    The naive neuron serves one feature; `ds` is from `run_powers`, with a line for each power.
     """
     for power in ds["power"].values:
         at = ds.sel(power=power)

@@ -60,25 +60,26 @@ def run_mechanism(
     runs, seed : int
         At least 2 runs. Run r starts from the same weights at all rates and kurtoses.
     lone_runs : int
-        Number of the single encodings whose drift, under noise of 0.15, is compared with theory.
+        Number of single encodings whose drift under noise of standard deviation 0.15 is compared with theory.
     averaged_runs : int
         Number of the runs that also descend on the noise-averaged loss.
 
     Returns
     -------
     xarray.Dataset
-        Most variables are *growths*: |W_i|_4^4/|W_i|_2^4 averaged over encodings, less the same after descent
-        without noise from the same first weights. Of bipolar noise: ``by_rate`` (learning_rate, run), and
-        ``averaged`` (averaged_run), on the noise-averaged loss, the effect of first order alone. From theory:
-        ``regulariser`` (learning_rate), if encodings descended the implicit regulariser of Lecomte et al.
-        (2024), and ``drift`` (learning_rate), the effect of second order on encodings without interference.
-        ``by_number`` (n_features, run): 1, 2, 4, ... encodings, each value an average over the same number of
-        encodings. ``by_kurtosis`` (excess_kurtosis, run), bipolar where it is -2, and ``by_normal`` (run),
-        under normal noise. ``lone`` (lone_run), of single encodings, and ``lone_predicted`` (lone_run): the
-        second order of theory at the directions that each run meets, integrated over time.
+        Most variables are *growths*: |W_i|_4^4/|W_i|_2^4 averaged over encodings, minus its value after
+        descent without noise from the same first weights. Of bipolar noise: ``by_rate`` (learning_rate, run),
+        and ``averaged`` (averaged_run), on the noise-averaged loss, the effect of first order alone. From
+        theory: ``regulariser`` (learning_rate), if encodings descended the implicit regulariser of Lecomte et
+        al. (2024), and ``drift`` (learning_rate), the effect of second order on encodings without
+        interference. ``by_number`` (n_features, run), with 1, 2, 4, ... encodings at once; each value
+        averages the same number of encodings in all. ``by_kurtosis`` (excess_kurtosis, run), bipolar where it
+        is -2, and ``by_normal`` (run), under normal noise. ``lone`` (lone_run), of single encodings, and
+        ``lone_predicted`` (lone_run): the second order of theory at the directions that each run meets,
+        integrated over time.
 
         Two variables are no growths. They describe the encodings under normal noise, which favours no axes:
-        ``overlap`` (run), the mean of W_i.W_k/(noise_std |W_k|) less the same without noise, and ``force``
+        ``overlap`` (run), the mean of W_i.W_k/(noise_std |W_k|) minus its value without noise, and ``force``
         (run), the mean rate at which bipolar noise would sparsify them (`theory.noise.sparsifying_rate`).
     """
     n = validation.integer("n_features", validation.power_of_two("n_features", n_features), 2)
@@ -162,12 +163,12 @@ def run_mechanism(
 
 
 def _lone_growths(runs: int, m: int, time: float, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Return the growth of |W|_4^4/|W|_2^4 of single encodings under bipolar noise, and theory's prediction.
+    """Return (measured, predicted) growths of |W|_4^4/|W|_2^4 of single encodings under bipolar noise.
 
-    Both are by run, of `runs` encodings of m neurons after `time`, learning rate times steps. Theory has the
-    drift at a given encoding. As noise also rotates an encoding at random, and its drift falls by two fifths
-    on average over the time of Lecomte et al. (2024), the drift is integrated along the trajectory, by the
-    trapezoidal rule.
+    Each is an array by run, for `runs` encodings of m neurons after `time`, learning rate times steps. Theory
+    gives the drift at an encoding. Noise also rotates encodings at random, which lowers the drift by two
+    fifths on average over the time of Lecomte et al. (2024); so the drift is integrated along the trajectory,
+    by the trapezoidal rule.
     """
     W = W0 = draw_starts(1, m, runs, seed + 1)
     rng, drifts = np.random.default_rng([seed, 300]), []
