@@ -30,7 +30,7 @@ def run_subspaces(
     step: float = 0.05,
     points: int = 80,
 ) -> xr.Dataset:
-    """Train tied weights on sparse inputs, where all eigenvalues but one are equal, and follow their span.
+    """Train tied weights on inputs with all eigenvalues but one equal; follow the span of their columns.
 
     The subspace predicted for the expected loss is spanned by the leading eigenvector, and by the columns of
     the first weights after two projections: in feature space that eigenvector is removed, in hidden space the

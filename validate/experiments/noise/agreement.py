@@ -37,7 +37,8 @@ def run_agreement(
     -------
     xarray.Dataset
         ``fourth_norm`` (mean of |W_i|_4^4 over encodings) over (noise, engine, run) after the last step, with
-        engines "solvers" and "PyTorch". First weights differ, so that engines agree in distribution only.
+        engines "Numba" (the solver) and "PyTorch". First weights differ, so that engines agree in
+        distribution only.
     """
     n, m, runs = validation.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1), runs=(runs, 2))
     learning_rate = validation.number("learning_rate", learning_rate, 0.0, 1e30)

@@ -99,5 +99,8 @@ def describe_sizes(ds: xr.Dataset) -> str:
 
 
 def draw_run_means(ax: Axes, x: xr.DataArray, values: xr.DataArray, **style: Any) -> None:
-    """Draw means of `values` over ``run`` with intervals, against x; `style` is as for `draw_means`."""
+    """Draw means of `values` over ``run`` against x, with Student's intervals.
+
+    `style` has options of `Axes.errorbar`.
+    """
     draw_means(ax, x, values.transpose(..., "run"), **{"color": "C1", "markersize": 3.5} | style)

@@ -100,12 +100,12 @@ def run_fig6(
 
 
 def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, float]:
-    """Return the length of the averaged loss's gradient and the smallest eigenvalue of its Hessian.
+    """Return (norm of the averaged loss's gradient, least eigenvalue of its Hessian) at encodings W (n, m).
 
     The loss is the sum over one-hot inputs e_i of E |ReLU(W (W' e_i + noise)) - e_i|^2, averaged over
-    `noise`, "normal" or "bipolar", of standard deviation `noise_std`, for encodings W (n, m); at a minimum
-    the results are 0 and positive. The Hessian is taken by differences of exact gradients at 1e-4 to each
-    side, which spreads the gradient's kinks over this width.
+    `noise`, "normal" or "bipolar", of standard deviation `noise_std`. At a minimum the results are 0 and
+    positive. The Hessian is taken by differences of exact gradients at 1e-4 to each side, which smooths the
+    gradient's kinks over this width.
     """
     at = validation.matrix("W", W)
 

@@ -191,18 +191,20 @@ def _mean_overlaps(W: FloatArray) -> FloatArray:
 def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, Estimate]:
     """Return by name the estimates that distinguish the mechanisms, from the data of :func:`run_mechanism`.
 
-    Mechanisms are those by which noise makes encodings sparse: effects of first or second order in the
-    learning rate. *Growth* is that of |W_i|_4^4/|W_i|_2^4, its mean over encodings, less the same without
-    noise; if nothing else is said, under bipolar noise.
+    Noise may make encodings sparse by an effect of first or of second order in the learning rate. *Growth* is
+    the mean over encodings of |W_i|_4^4/|W_i|_2^4, minus its value without noise; under bipolar noise unless
+    stated otherwise.
 
     ``power``: exponent of growth in the learning rate, 0 for an effect of first order, 1 for one of second
     order. ``first``: growth extrapolated to learning rate 0, linearly. ``share``: ``first`` over the growth
-    at the rate of Lecomte et al. (2024); above 1 if the second order works against it. ``gap``: growth on the
-    averaged loss less the extrapolated growth, for the runs that have both. ``lone``, ``normal``: growth of
-    one encoding alone, and of all under normal noise. ``crossing``: the excess kurtosis at which growth, less
-    that under normal noise, changes sign (nan if it does not). Limits are those of `family`, several limits
-    that hold together (Bonferroni); without one those of 95 % intervals. Intervals are Student's, for all but
-    means with the jackknife's standard error over runs.
+    at the rate of Lecomte et al. (2024); above 1 if the second order works against the first. ``gap``: growth
+    on the averaged loss minus the extrapolated growth, for the runs that have both. ``lone``, ``normal``:
+    growth of one encoding alone, and of all under normal noise. ``crossing``: the excess kurtosis at which
+    growth, minus growth under normal noise, changes sign (nan if it does not).
+
+    Limits hold together for the comparisons of `family` (Bonferroni); without one they are those of 95 %
+    intervals. Intervals are Student's for means, and use the jackknife's standard error over runs for the
+    rest.
     """
 
     def estimate(statistic: Callable[..., Estimate], *samples: object) -> Estimate:
@@ -242,7 +244,7 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
 def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw growth under noise at fixed rate × steps against the learning rate, with what theory expects.
 
-    It is the growth of |W_i|_4^4/|W_i|_2^4, a mean over encodings; `ds` is of `run_mechanism`.
+    Growth is that of |W_i|_4^4/|W_i|_2^4, a mean over encodings; `ds` is from `run_mechanism`.
     """
     rates = ds["learning_rate"].values
     ax.plot(rates, ds["regulariser"], color="C0", label="if the source's regulariser were descended")
@@ -273,9 +275,9 @@ def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw growth under noise, less that under normal noise, against the excess kurtosis of the noise.
+    """Draw growth under noise, minus growth under normal noise, against the excess kurtosis of the noise.
 
-    It is the growth of |W_i|_4^4/|W_i|_2^4, a mean over encodings; `ds` is of `run_mechanism`.
+    Growth is that of |W_i|_4^4/|W_i|_2^4, a mean over encodings; `ds` is from `run_mechanism`.
     """
     ax.axhline(0, color=GREY, linewidth=0.8)
     ax.axvline(0, color=GREY, linewidth=0.8)
@@ -287,8 +289,8 @@ def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_mechanism(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "mechanism", from `ds` of `run_mechanism`.
 
-    They are on the growth of |W_i|_4^4/|W_i|_2^4 by noise: the figure has it against the learning rate, the
-    number of encodings and the kurtosis, the table its estimates beside what two theories predict.
+    The figure has the growth of |W_i|_4^4/|W_i|_2^4 under noise against the learning rate, the number of
+    encodings and the kurtosis. The table has estimates of growth beside the predictions of two theories.
     """
     estimates, std, lone_std = judge_mechanism(ds), ds.attrs["noise_std"], ds.attrs["lone_std"]
     at = ds.sel(learning_rate=ds.attrs["source_rate"], method="nearest")
