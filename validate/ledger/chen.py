@@ -43,15 +43,15 @@ def polygon(k: int, c: int, positive: int = 0) -> tuple[FloatArray, FloatArray]:
 
 
 def one_on(c: int) -> Features:
-    """Return the law of c features of which exactly one is on, each equally likely, uniform on [0, 1]."""
+    """Return the law of c features of which exactly one, at random, is on, with a value uniform on [0, 1]."""
     return Features(c, 0.5, exactly=1)
 
 
 def proved_coefficient(k: int, c: int, positive: int = 0) -> Fraction:
     """Return the local learning coefficient of a k-gon, proved by a certificate that the checker accepts.
 
-    The model is ReLU(W W' x + b), with exactly one of c features on, k of them in the polygon; of the others
-    `positive` have a positive bias (`polygon`).
+    The model is ReLU(W W' x + b), with exactly one of c features on. The polygon has k of the features;
+    `positive` of the others have a positive bias (`polygon`).
     """
     W, b = polygon(k, c, positive)
     with tempfile.TemporaryDirectory() as folder:

@@ -163,7 +163,7 @@ def _finish_case_axis(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
 
 @plot_function
 def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
-    """Draw, by case, (exact loss) / (least loss) - 1 of models trained by `optimiser`, and where flow ends.
+    """Draw, by case, (exact loss) / (least loss) of models trained by `optimiser`, and of where flow ends.
 
     `ds` is from `run_trained`; the flow is gradient flow on the exact loss from the same first encodings.
     """
