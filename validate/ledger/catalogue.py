@@ -136,7 +136,10 @@ def read_stored(
 
 @as_annotated
 def store(rows: Iterable[CheckedClaim], day: str, *, path: Path = stored_verdicts.PATH) -> None:
-    """Write rows, judged on a day such as ``"2026-11-24"``, to `path`, in place of those of the same ids."""
+    """Write `rows`, judged on `day`, to the file `path`, in place of stored rows of the same ids.
+
+    `day` is a date such as ``"2026-11-24"``.
+    """
     records = []
     for row in rows:
         if row.trouble:

@@ -30,7 +30,7 @@ DROPPED_BIAS = -0.5  # nothing depends on it
 
 
 def polygon(k: int, c: int, positive: int = 0) -> tuple[FloatArray, FloatArray]:
-    """Return W (c, 2) and b of the k-gon of c features with the lengths and biases printed by Chen et al.
+    """Return W (c, 2) and b (c,) of the k-gon of c features with the lengths and biases of Chen et al.
 
     Rows 0 to k - 1 of W are the polygon, k from 5 to 8. The other features are dropped, with rows 0: the
     first `positive` of them have the bias 1/(2c), the rest -1/2.

@@ -143,7 +143,7 @@ class CheckedClaim:
 
     @property
     def correction(self) -> str | None:
-        """The corrected statement as text; None if there is none, or the print holds or is undecided."""
+        """The corrected statement as text; None if there is none, or if the print holds or is undecided."""
         if self.verdict in (Verdict.HOLDS, Verdict.TOO_FEW, Verdict.OPEN, Verdict.NOT_JUDGED):
             return None
         return "; ".join(statement.text for statement in self.evidence.corrections) or None

@@ -414,9 +414,9 @@ def _gain_begins(ratio: float) -> float:
 
 
 def _limiting_gain(log_inverse_p: float) -> float:
-    """Return a lower bound of ReLU's loss over JumpReLU's for noise that vanishes.
+    """Return a lower bound of (ReLU's loss) / (JumpReLU's loss) as the noise vanishes.
 
-    JumpReLU's loss is bounded from above at one threshold, t = (2 l + 4 log l)^(1/2) times the noise's s.d.,
+    JumpReLU's loss is bounded from above at the threshold t = (2 l + 4 log l)^(1/2) times the noise's s.d.,
     with l = log(1/p), which is `log_inverse_p`. Features that are off cost E[Z^2; Z > t] < (t + 1/t) phi(t)
     each, for standard normal Z of density phi, by P(Z > t) < phi(t)/t.
     """
@@ -428,8 +428,8 @@ def _limiting_gain(log_inverse_p: float) -> float:
 def _jumprelu_gap(tau: float, sigma: float) -> float:
     """Return |numerical integral / closed form - 1| of the loss of JumpReLU, for a feature that is on.
 
-    The loss is E (u - JumpReLU(y))^2, u uniform on [0, 1], y = u + noise of s.d. sigma, the threshold tau
-    sigma; the closed form is `theory.decoders.jumprelu_loss`.
+    The loss is E (u - JumpReLU(y))^2, u uniform on [0, 1], y = u + noise of s.d. sigma, with the threshold
+    tau sigma; the closed form is `theory.decoders.jumprelu_loss`.
     """
 
     def error(y: float, u: float) -> float:

@@ -141,7 +141,7 @@ def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
 def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> list[Finding]:
     """Return two findings: trained models are above the bound, and exact descents end near the priority code.
 
-    The numbers are the least (trained loss) / (lower bound), and losses of descents over the code's. `ds` is
+    The numbers are (trained loss) / (lower bound) and |(best end of descents) / (code's loss) - 1|. `ds` is
     from `run_width` (trained models), `split` from `run_split` (the bound), `descended` from `run_descended`
     (descents and the code's loss).
     """

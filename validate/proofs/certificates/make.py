@@ -40,9 +40,10 @@ class CheckedCertificate:
 
 @as_annotated
 def check(path: str | Path) -> CheckedCertificate:
-    """Return whether a certificate is accepted, and the statement that it proves; ValueError without a file.
+    """Check a certificate: return whether it is accepted, and the statement that it proves.
 
-    ``check.py``, or a file beside it, checks it without other code of this package.
+    The checker is ``check.py``, or a file beside it, and uses no other code of this package. ValueError if
+    there is no file.
     """
     try:
         is_file = Path(path).is_file()  # a pipe would never end
@@ -65,9 +66,9 @@ def _proved_statement(path: str | Path) -> str:
 
 
 def to_fraction(name: str, value: Any, most: int | None = None) -> Fraction:
-    """Return `value` as a fraction, with denominator up to `most`; ValueError, naming `name`, if it is none.
+    """Return `value`, a number or a text, as a fraction; ValueError, naming `name`, if it is none.
 
-    It is a number or a text.
+    If `most` is given, the fraction is rounded to a denominator of at most `most`.
     """
     whole = isinstance(value, int) and not isinstance(value, bool)
     # as in check.py: of a text like 1e999999999 the fraction would take for ever
@@ -89,9 +90,9 @@ def probability(p: Any) -> Fraction:
 
 
 def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]:
-    """Return `value`, a sequence of numbers or texts, as fractions, with denominators up to `most`.
+    """Return `value`, a sequence of numbers or texts, as fractions; errors call it `name`.
 
-    Errors call it `name`.
+    If `most` is given, fractions are rounded to denominators of at most `most`.
     """
     if not is_list(value):
         raise ValueError(f"`{name}` must be made of lists of numbers or fractions; got {short_repr(value)}.")
@@ -101,7 +102,10 @@ def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]
 def _model_fractions(
     W: Any, b: Any, p: Any, importance: Any, most: int | None = None
 ) -> tuple[list[list[Fraction]], list[Fraction], Fraction, list[Fraction]]:
-    """Return W, b, p and importance as fractions, with denominators of W and b up to `most`."""
+    """Return W, b, p and importance as fractions.
+
+    W and b are rounded to denominators of at most `most`, unless None. ValueError if shapes do not fit.
+    """
     if not is_list(W):
         raise ValueError(f"`W` must be a list of rows; got {short_repr(W)}.")
     rows, bias, chance = (
