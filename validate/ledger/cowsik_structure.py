@@ -64,12 +64,11 @@ GROWN = [(MIDDLE, ratio, SMALLEST, LARGE) for ratio in RATIOS]
 
 
 class _Models:
-    """Stored models by cell, with estimates and findings for one row of the ledger.
+    """Stored models by cell (p, ratio), with estimates and findings for one row of the ledger.
 
-    `trained` is of `run_stored`. The confidence limits of all estimates hold jointly.
-
-    Means in every cell are judged for `levels` statistics, changes from one size to another for `changes`
-    statistics: two sides at both ends of each cell, and of each doubling and whole range.
+    `trained` is from `run_stored`. The confidence limits of all estimates hold jointly: at both ends of
+    training, for the means of `levels` statistics in each cell, and the changes with size of `changes`
+    statistics over each doubling and whole range.
     """
 
     def __init__(self, trained: xr.Dataset, *, levels: int = 0, changes: int = 0) -> None:
@@ -222,8 +221,8 @@ def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
     """Return (loss of the largest models) / (loss of copies of smaller ones) - 1 at ratio 1/4.
 
     Copies of a model side by side have its loss per feature, so the excess of an optimum is at most 0
-    (`above_copies`). `ds` has the trained models. The result is a list with an estimate for each p, and a
-    further estimate at p = 0.1 from largest models of other seeds, from 6 on.
+    (`above_copies`). `ds` has the trained models. The result is a list with an estimate for each p, and one
+    more estimate at p = 0.1, for which the largest models have other seeds, from 6 on.
     """
     converged = ds.sel(end=CONVERGED)
     quarter = [(ds["p"].values == p) & np.isclose(ds["ratio"], QUARTER) for p in SIZES]

@@ -383,7 +383,7 @@ def _loss_gaps(n: int, rugs: int) -> list[float]:
     laws = (Features(n, P, groups=[synchronous([j, j + 1], P) for j in range(0, n, 2)]), Features(n, P))
 
     def gap(seed: int) -> float:
-        """Return the loss of one random rug if pairs are on together, over that if independent, less 1."""
+        """Return (loss of a random rug if pairs are on together) / (loss if features are independent) - 1."""
         rng = np.random.default_rng([RUGS, seed, n])
         row = best.a * RugMatrix(n, rng.choice(n, int(RATIO * n), replace=False)).row(0)
         bias = float(best.b - row[1:].sum() * SparseUniform(P).mean)

@@ -20,7 +20,10 @@ from .training import merge_settings, train_l1
 
 @dataclass(frozen=True)
 class Case:
-    """First weights of encoder and decoder, and the penalty and weight decay in training."""
+    """First weights of encoder and decoder, and the penalty and weight decay in training.
+
+    `l1` and `decay` are in units of the l1 strength lam; if `equal`, decoders begin equal to encoders.
+    """
 
     penalty: str = "activations"
     l1: float = 1.0  # over lam

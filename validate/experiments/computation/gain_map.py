@@ -54,7 +54,7 @@ PAIRS = Criterion(
 
 @dataclass(frozen=True)
 class NetworkTask:
-    """Targets of networks, "relu" or "abs", and their setting: output bias, mixing, features on in pairs."""
+    """Targets of networks, ReLU(x) ("relu") or |x| ("abs"), output bias, and law of the features."""
 
     target: str
     bias: bool = True

@@ -105,7 +105,7 @@ def run_mechanism(
         return descend_from(W0, noise, std, rate, time, rng, excess_kurtosis=kurtosis).W
 
     def growth(W: FloatArray) -> FloatArray:
-        """Return each run's mean of |W_i|_4^4/|W_i|_2^4 over encodings, less that without noise.
+        """Return each run's mean of |W_i|_4^4/|W_i|_2^4 over encodings, minus its value without noise.
 
         W (run, n, m) are encodings after descent; descents without noise have the same first weights.
         """
@@ -114,7 +114,7 @@ def run_mechanism(
     def growth_in_groups(size: int) -> FloatArray:
         """Return the growth (run,) of |W_i|_4^4/|W_i|_2^4 if only groups of `size` encodings interfere.
 
-        It is the mean over a run's encodings after descent under bipolar noise, less that without noise.
+        Growth is the mean over a run's encodings after descent under bipolar noise, minus that without noise.
         """
         groups, rng = W0.reshape(-1, size, m), np.random.default_rng([seed, 400 + size])
         ends = [descend_from(groups, "bipolar", s, SOURCE_RATE, time, rng).W for s in (std, 0.0)]
@@ -124,7 +124,7 @@ def run_mechanism(
     def drift(rate: float) -> float:
         """Return the growth of the fourth norm that theory expects of noisy steps at a learning `rate`.
 
-        It is of second order in the rate, and without interference.
+        This growth is of second order in the rate, and without interference.
         """
         return float(np.mean(theory.fourth_norm_drift(noiseless, "bipolar", std, rate))) * time / rate
 
@@ -218,10 +218,7 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
         return np.asarray(np.polyfit(rates, samples.T, 1))
 
     def share(samples: FloatArray) -> float:
-        """Return the growth extrapolated to rate 0 over that at the source's rate.
-
-        `samples` are growths (run, rate).
-        """
+        """Return (growth extrapolated to rate 0) / (growth at the source's rate), of growths (run, rate)."""
         slope, first = line(samples).mean(axis=1)
         return float(first / (first + slope * ds.attrs["source_rate"]))
 

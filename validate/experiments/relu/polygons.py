@@ -65,7 +65,7 @@ def crossings(order: list[int], saved: FloatArray, p: FloatArray) -> list[tuple[
     winner = np.array(order)[saved.argmax(axis=0)]
 
     def lead(x: float, a: int, b: int) -> float:
-        """Return the saved loss of arrangement a less that of b at p = x."""
+        """Return (saved loss of arrangement a) - (saved loss of b) at p = x."""
         return saved_loss(a, x) - saved_loss(b, x)
 
     changes = []

@@ -40,9 +40,10 @@ NAMES = {"between, between": "tilts", "between, feature": "absorbs"}
 
 
 class _PairProblem(NamedTuple):
-    """Probabilities of two binary features, strength, cosine and prefix weight.
+    """Two binary features in a plane, the l1 strength `l1` and the prefix weight of an objective.
 
-    The `angles` of two atoms are in radians from the first feature's direction.
+    `first` and `second` are the probabilities that a feature is on alone, `p_both` that both are; `cosine` is
+    that of their directions. `angles` of atoms are in radians from the first feature's direction.
     """
 
     first: float
@@ -53,7 +54,7 @@ class _PairProblem(NamedTuple):
     prefix_weight: float
 
     def patterns(self) -> list[tuple[float, tuple[float, float]]]:
-        """Return the patterns of features that are on: (probability, activations (x, y) in the plane)."""
+        """Return (probability, activations (x, y) in the plane) of each pattern of features that are on."""
         sine = math.sqrt(1.0 - self.cosine**2)
         shares = self.first, self.second, self.p_both
         return list(zip(shares, ((1.0, 0.0), (self.cosine, sine), (1.0 + self.cosine, sine)), strict=True))
@@ -224,7 +225,11 @@ def run_oblique(
 
 
 class _Change(NamedTuple):
-    """Where the phase changes: ratio, whether the kind of pairs does, and ratios where that is certified."""
+    """A change of phase at the ratio `boundary`.
+
+    `is_kind` tells whether the kind of pairs changes, too; `low` and `high` are ratios below and above at
+    which the better kind is certified, nan if none is.
+    """
 
     boundary: float = math.nan
     is_kind: bool = False

@@ -132,7 +132,7 @@ def _boundary_ratio(alone: float, l1: float) -> float:
     """
 
     def advantage(ratio: float) -> float:
-        """Return the least objective of tilted less that of absorbing latent pairs, at this `ratio`."""
+        """Return (least objective of tilted pairs) - (least objective of absorbing pairs) at this `ratio`."""
         tilted_loss, absorbing = _family_objectives(alone, ratio * alone, l1)
         return tilted_loss - absorbing
 

@@ -104,7 +104,7 @@ def _networks(n: int, k: int, p: Fraction, delta: Fraction) -> Iterator[Network]
 
 
 def _arrays(*parts: Any) -> Network:
-    """Return (W, beta, V, c) of a network as object arrays of fractions; `parts` are these, of numbers."""
+    """Return a network (W, beta, V, c) as object arrays of fractions, from nested lists of numbers."""
     return tuple(np.vectorize(Fraction, otypes=[object])(part) for part in parts)
 
 
@@ -126,10 +126,10 @@ def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
 
 
 def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
-    """Return (W, beta, V, c) of one neuron that reads x_0 - slope x_1, with small output weights.
+    """Return (W, beta, V, c) of one neuron for two features, with input x_0 - slope x_1 + beta.
 
-    It serves two features: W is (1, 2), beta `slope`, V = W'/(1 + slope^2), and c gives the outputs the mean
-    p/2 of a feature; p is the probability that it is on.
+    Both output weights are small: W is (1, 2), beta is `slope`, V = W'/(1 + slope^2), and c gives the outputs
+    the mean p/2 of a feature, with p the probability that it is on.
     """
     u = np.array([Fraction(1), -slope])
     V = u / (1 + slope**2)
@@ -137,7 +137,7 @@ def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
 
 
 def _steep_pair(slope: Fraction) -> Network:
-    """Return (W, beta, V, c) of one neuron for two features, which reads x_0 - slope x_1.
+    """Return (W, beta, V, c) of one neuron for two features, with input x_0 - slope x_1 + beta.
 
     The output weight of feature 1 is large: W is (1, 2), V = (1, -1/slope)', beta is `slope`, and c =
     (-slope, 1).

@@ -102,9 +102,9 @@ def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]
 def _model_fractions(
     W: Any, b: Any, p: Any, importance: Any, most: int | None = None
 ) -> tuple[list[list[Fraction]], list[Fraction], Fraction, list[Fraction]]:
-    """Return W, b, p and importance as fractions.
+    """Return W, b, p and importance as fractions; those of W and b are rounded to denominators up to `most`.
 
-    W and b are rounded to denominators of at most `most`, unless None. ValueError if shapes do not fit.
+    No rounding if `most` is None. ValueError if the fractions are so long that an exact loss takes minutes.
     """
     if not is_list(W):
         raise ValueError(f"`W` must be a list of rows; got {short_repr(W)}.")
@@ -288,10 +288,9 @@ def save(
 ) -> None:
     """Write a certificate with its checksum; if its checker raises `Rejected`, no file is written.
 
-    A file at `path` is replaced if it is a certificate; ValueError if it is something else.
-
-    It has a `statement` and its `proof`, both for JSON. `maker` names the function that makes the
-    certificate; `origin` are further texts on its origin.
+    A file at `path` is replaced if it is a certificate; ValueError if it is something else. `statement` and
+    `proof` are the certificate's parts, both for JSON. `maker` names the function that makes the certificate;
+    `origin` are further texts on its origin.
     """
     origin["by"] = f"superposition.validate.proofs.certificates.{maker}"
     content = {"format": FORMAT, "made": origin, "proof": proof, "statement": statement}
@@ -320,12 +319,13 @@ def rounded_up(value: Fraction) -> Fraction:
 def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Path, rng: Any = 0) -> Fraction:
     """Write a certificate that refutes the conjecture of problem MAIS-O49; return the loss of its model.
 
-    The model is ReLU(W W' x + b), for features that are on with probability p, then uniform on [0, 1]; the
-    certificate is the JSON file `path`. The loss is summed over features. Each of n_features features may be
-    wired to one hidden neuron; there are at least twice as many features as neurons, at most 10. The
-    conjecture: it is best to keep n_hidden features, or as many antipodal pairs, and to drop the others. Here
-    features are distributed evenly over the neurons, and the weights of each neuron are found by
-    `solvers.minimise`, whose starts `rng` draws.
+    The model is ReLU(W W' x + b), in which each of `n_features` features may be wired to one of `n_hidden`
+    neurons, with 2 n_hidden <= n_features <= 10. Features are on with probability p, then uniform on [0, 1];
+    the loss is summed over features. The conjecture says that it is best to keep n_hidden features, or as
+    many antipodal pairs, and to drop the others.
+
+    The model distributes features evenly over the neurons; `solvers.minimise` finds the weights of each
+    neuron, from starts that `rng` draws. The certificate is the JSON file `path`.
     """
     m = validation.integer("n_hidden", n_hidden, 1, MOST_FEATURES // 2)
     n = validation.integer("n_features", n_features, 2 * m, MOST_FEATURES)
