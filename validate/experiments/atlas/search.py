@@ -92,11 +92,9 @@ def search_longer(
 
 
 def _packaged_solution(problem: Problem) -> Solution:
-    """Return a problem's packaged model as a solution, a mapping as from `solve`.
+    """Return a problem's packaged model as a solution, a dictionary as from `solve`.
 
-    It has by name W_out, W_in, b, the loss per feature, gradient_norm and curvature of the model, the losses
-    of all starts, the number of different minima, and the lower_bound of the loss. Losses of single starts
-    are not packaged: those that did not end in the model count as inf.
+    Losses of single starts are not packaged: those that did not end in the model count as inf.
     """
     entry = load(problem.name)
     losses = np.repeat([entry.loss, np.inf], [entry.hits, entry.starts - entry.hits])

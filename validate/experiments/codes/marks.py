@@ -185,7 +185,7 @@ def _show_map(trained: xr.Dataset, known: xr.Dataset, plane: xr.Dataset) -> Topi
     """Return text and figures of the report's part "map": which codes are best over (p, ratio).
 
     One figure shows the map with the trained models' losses at their points, the other the maps for three
-    kinds of weights and the bracket of losses at ratio 1/4. `trained` is of `run_stored` (stored models),
+    kinds of weights and the bracket of losses at ratio 1/4. `trained` is from `run_stored` (stored models),
     `known` of `run_known` (losses of known codes at their points), `plane` of `run_envelope` (the map).
     """
     marks = run_marks(trained, known)

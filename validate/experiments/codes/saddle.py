@@ -265,9 +265,9 @@ def _hessian_table(ds: xr.Dataset) -> Table:
 def _departure_table(ds: xr.Dataset) -> Table:
     """Return the table of descents that start near the random code ("rug"); `ds` is from `run_departure`.
 
-    By p and ratio: losses at the rug and at the end in units of the rug's in the limit, change of M = W_out
-    W_in, shares of features alone, paired and so on, largest off-diagonal |M_ij|, and the gradient's
-    length over p.
+    Columns, by p and ratio: losses at the rug and at the end, in units of the rug's in the limit of many
+    features; change of M = W_out W_in; shares of features alone, paired and so on; largest off-diagonal
+    |M_ij|; norm of the gradient over p.
     """
     columns = {
         **CASE_COLUMNS,
@@ -289,9 +289,9 @@ def _departure_table(ds: xr.Dataset) -> Table:
 def _polished_table(ds: xr.Dataset) -> Table:
     """Return the table of trained models before and after exact descents; `ds` is from `run_polished`.
 
-    By p, ratio and n_features: losses before and after, in units of the rug's in the limit; at the end the
-    gradient's length and the least curvature, both over p, the number of negative ones, and the shares of
-    features alone, paired and so on.
+    Columns, by p, ratio and n_features: losses before and after, in units of the rug's in the limit of many
+    features; at the end, norm of the gradient and least curvature, both over p, number of negative
+    curvatures, and shares of features alone, paired and so on.
     """
     columns = {
         **CASE_COLUMNS,

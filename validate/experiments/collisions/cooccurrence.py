@@ -62,7 +62,8 @@ def run_cooccurrence(
         (p), the expected number of features on, p n.
 
     Notes
-    ----- The count should fall where p reaches lam_normal, not where p n reaches 1: a heuristic, from the
+    -----
+    The count should fall where p reaches lam_normal, not where p n reaches 1: a heuristic, from the
     reduced model of the documentation. Where p n is well above 1, several encodings add up in each
     activation, and the l1 term on it no longer singles out one-hot encodings: ``nonzeros`` says so. There a
     neuron carries parts of many features, and the count depends on the threshold.

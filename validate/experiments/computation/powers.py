@@ -70,8 +70,9 @@ def plot_powers(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_powers(ds: xr.Dataset) -> TopicContent:
     """Return text and figure of the report's part "powers", from `ds` of `run_powers`.
 
-    The figure has the mean square and fourth power of the error of the best neuron for two features, over
-    those of a neuron that serves one, against p; the text has their ranges and the limit of small p.
+    The figure has, against p, the mean square and fourth power of the error of the best neuron for two
+    features, over those of a neuron for one feature. The text has the ranges of these ratios and their limit
+    for small p.
     """
     ratio = ds["best"] / ds["naive"]
     ranges = [f"power {int(q)}: {span(ratio.sel(power=q), '.3f')}" for q in ds["power"].values]

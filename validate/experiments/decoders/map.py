@@ -100,7 +100,7 @@ def _show_map(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "map": losses of decoders over p and ratio.
 
     The figure has losses over that of the Bayes decoder against p, and the ratio above which message passing
-    recovers all features; the table has the loss of each decoder by p and ratio. `ds` is of `run_map`.
+    recovers all features; the table has the loss of each decoder by p and ratio. `ds` is from `run_map`.
     """
     loss = ds["loss"]
     gain = loss.sel(decoder="relu") / loss.sel(decoder="jumprelu")

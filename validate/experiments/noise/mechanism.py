@@ -261,7 +261,7 @@ def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the growth of |W_i|_4^4/|W_i|_2^4 under noise against the number of encodings that interfere.
 
-    `ds` is of `run_mechanism`.
+    `ds` is from `run_mechanism`.
     """
     ax.axhline(0, color=GREY, linewidth=0.8)
     draw_run_means(ax, ds["n_features"], ds["by_number"])

@@ -162,7 +162,7 @@ def _measure(
     objective. Objectives are corrected by their regression on |y|_1, whose mean is `norm`.
     """
     # The regression makes errors 1.02 to 2 times smaller, 7 to 70 times after training from the dense code.
-    # At equal error `AutoencoderObjective` took 1.5 to 9 times the processor's time, more from the dense code.
+    # At equal error `AutoencoderObjective` took 1.5 to 9 times the CPU time, more from the dense code.
     totals, counts = np.zeros((len(fitted), 6)), np.zeros(len(fitted))
     unfinished, length, count = np.arange(len(fitted)), 0.0, 0
     while unfinished.size:

@@ -73,7 +73,7 @@ def run_hedging(
 def plot_hedging(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the angle between the best latent and the parent against the penalty: closed form and searches.
 
-    `ds` is of `run_hedging`.
+    `ds` is from `run_hedging`.
     """
     for k, both in enumerate(ds["both"].values):
         at = ds.sel(both=both)

@@ -35,9 +35,9 @@ def run_codes(
     *,
     n_features: int = 1000,
 ) -> xr.Dataset:
-    """Return the least loss of mixtures of codes for power laws of frequencies, beside a code and a bound.
+    """Return the least loss of mixtures of codes for power laws of frequencies, with a lower bound.
 
-    The code is the priority code of the features, with its exact loss; the bound holds for all models.
+    Beside it stands the exact loss of the priority code of the features; the bound holds for all models.
 
     Parameters
     ----------

@@ -197,7 +197,7 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Top
     """Return text, figure and tables of the report's part "width": loss against the number of neurons.
 
     Figure and first table have losses of trained models, lower bound, priority code and best split; the
-    second table has exact descents. `ds` is of `run_width` (trained models), `split` of `run_split` (bounds
+    second table has exact descents. `ds` is from `run_width` (trained models), `split` of `run_split` (bounds
     and codes), `descended` of `run_descended` (exact descents).
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
