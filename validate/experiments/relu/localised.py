@@ -291,10 +291,10 @@ def plot_localised(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show(ds: xr.Dataset) -> TopicContent:
-    """Return text and figure of the report's part on local learning coefficients; `ds` is of `run_localised`.
+    """Return text and figure of the report's part on local learning coefficients, from `run_localised`.
 
     The figure has coefficients measured by a Langevin sampler against predicted ones; the text has their
-    largest deviation, by setting of the sampler.
+    largest deviation, by setting of the sampler. `ds` is the dataset of the run.
     """
     at = _compare_llc(ds)
     claimed = at["claimed"]

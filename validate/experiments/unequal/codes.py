@@ -37,7 +37,7 @@ def run_codes(
 ) -> xr.Dataset:
     """Return the least loss of mixtures of codes for power laws of frequencies, with a lower bound.
 
-    Beside it stands the exact loss of the priority code of the features; the bound holds for all models.
+    The dataset also has the exact loss of the priority code of the features; the bound holds for all models.
 
     Parameters
     ----------
