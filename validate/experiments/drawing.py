@@ -67,7 +67,7 @@ R = TypeVar("R")
 
 
 def plot_function(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a plotting function: ValueError for datasets that lack a variable which it tries to read.
+    """Decorate a plotting function: ValueError if a dataset lacks a variable that the function reads.
 
     Arguments are also checked by the function's annotations.
 
@@ -114,9 +114,9 @@ _LACKING = re.compile(
 
 @as_annotated
 def draw_interference(ax: Axes, W_out: npt.ArrayLike, W_in: npt.ArrayLike, **colorbar: Any) -> Axes:
-    """Draw the matrix W_out W_in, blue where it is positive, orange where it is negative, with its scale.
+    """Draw the matrix W_out W_in, positive entries blue, negative ones orange, with a colour bar.
 
-    Options `colorbar` are Matplotlib's for the bar of the scale.
+    `colorbar` are Matplotlib's options for the colour bar.
     """
     M = np.asarray(W_out) @ np.asarray(W_in)
     top = float(np.abs(M).max()) or 1.0
@@ -128,10 +128,10 @@ def draw_interference(ax: Axes, W_out: npt.ArrayLike, W_in: npt.ArrayLike, **col
 
 @as_annotated
 def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
-    """Make the horizontal axis logarithmic, with ticks at `points` only.
+    """Make the horizontal axis logarithmic, with ticks at the values `points` only.
 
-    `points` are values on that axis, in any order. `settings` are further ones for Matplotlib's `Axes.set`;
-    without an ``xlabel`` the axis is labelled n_features.
+    `settings` are further ones for Matplotlib's `Axes.set`; without an ``xlabel`` the axis is labelled
+    n_features.
     """
     ticks = np.unique(points)
     ax.set(**{"xscale": "log", "xlabel": "n_features", **settings})
@@ -141,7 +141,10 @@ def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
 
 @as_annotated
 def finish_axes(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:
-    """Return the axes with settings of `Axes.set` and a legend: its place or its options, None for none."""
+    """Set properties of the axes and add a legend; return the axes.
+
+    `settings` are those of Matplotlib's `Axes.set`; `legend` is its place, its options, or None for none.
+    """
     ax.set(**settings)
     if isinstance(legend, str):
         choice("legend", legend, tuple(Legend.codes))
@@ -152,7 +155,7 @@ def finish_axes(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **set
 
 @as_annotated
 def deepest_point(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
-    """Return row and column of the point of a region farthest from its border, and its distance from it.
+    """Return (row, column) of the point of a region farthest from its border, and its distance to the border.
 
     `region` is a matrix, True inside; the distance is in steps of the grid, to the nearest point outside.
 
@@ -179,10 +182,10 @@ def plot_theory_vs_experiment(theory: Sequence[xr.DataArray], experiment: xr.Dat
     theory : sequence of DataArray
         Curves, each over one dimension, with the attribute ``label`` for the legend.
     experiment : DataArray
-        Over x and a dimension ``run`` or ``seed`` of independent runs, two or more. Of many runs the first 16
-        have dots; the interval is of all.
+        Over x and a dimension ``run`` or ``seed`` of independent runs, two or more. The first 16 runs have
+        dots; mean and interval are of all runs.
     ax : Axes
-        Gets a legend; labels and scales stay as they are.
+        Axes to draw on. They get a legend; labels and scales stay as they are.
 
     Examples
     --------
@@ -273,16 +276,18 @@ def svg(figure: Figure) -> str:
 
 
 def _merge_styles(group: re.Match[str]) -> str:
-    """Return an SVG group whose marks share a style, with the style on the group alone.
+    """Return an SVG group whose marks share a style, with the style moved from the marks to the group.
 
-    `group` matches it: attributes of the group, its marks, and their style are its three subgroups.
+    The subgroups of `group` are the group's attributes, its marks, and their style.
     """
     return f'<g{group[1]} style="{group[3]}">{group[2]}</g>'.replace(f' style="{group[3]}"/>', "/>")
 
 
 @as_annotated
 def with_prefix(drawing: str, prefix: str) -> str:
-    """Return a drawing, an SVG element, with a prefix before its ids and links to them, to share a page.
+    """Return an SVG element with `prefix` before all its ids and links to them.
+
+    Drawings with different prefixes can share an HTML page.
 
     Examples
     --------

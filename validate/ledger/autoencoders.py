@@ -84,9 +84,9 @@ def check_s2(quick: bool) -> Evidence:
 def _leaning_pair(part: float, threshold: float) -> Model:
     """Return a JumpReLU autoencoder of two features, parent and child, with a latent for each.
 
-    The child's latent reads x_child alone and adds `part` times its activation to the parent's output, too;
-    the parent's latent reads x_parent - part x_child. Of the other weights the diagonal ones are 1,
-    the rest 0, without biases. Both latents have the same `threshold`.
+    The child's latent reads x_child and adds `part` times its activation to the parent's output; the parent's
+    latent reads x_parent - part x_child. Other diagonal weights are 1, other weights and biases 0. Both
+    latents have the same `threshold`.
     """
     return Model(
         [[1.0, -part], [0.0, 1.0]], hidden="jumprelu", W_out=[[1.0, part], [0.0, 1.0]],

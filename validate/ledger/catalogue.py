@@ -69,12 +69,12 @@ def select_claims(ids: Iterable[str] | None = None, source: str | None = None) -
 
 @as_annotated
 def judge(claim: Claim, results: ResultCache) -> CheckedClaim:
-    """Return a claim with the evidence of its check, which is run on the datasets that the claim needs.
+    """Run the check of a claim on the datasets that it needs; return the claim with the evidence.
 
-    `results` gives the dataset of a run by its name, and runs it if it is not stored. A check that raises an
-    error leaves the row not judged, with the error's text. Where an experiment needs PyTorch and there is
-    none, the evidence is the stored one; without any the row is not judged. If a disk or memory is full, the
-    error is raised.
+    `results` gives the dataset of a run by its name, and runs it if it is not stored. If the check raises an
+    error, the claim is not judged, and the evidence is the error's text. If an experiment needs PyTorch and
+    there is none, the evidence is the stored one; without any the claim is not judged. If a disk or memory is
+    full, the error is raised.
     """
     start = time.perf_counter()
     missing = [name for name in claim.needs if not results.is_available(name)]
@@ -136,7 +136,10 @@ def read_stored(
 
 @as_annotated
 def store(rows: Iterable[CheckedClaim], day: str, *, path: Path = stored_verdicts.PATH) -> None:
-    """Write rows, judged on a day such as ``"2026-11-24"``, to `path`, in place of those of the same ids."""
+    """Write `rows`, judged on `day`, to the file `path`, in place of stored rows of the same ids.
+
+    `day` is a date such as ``"2026-11-24"``.
+    """
     records = []
     for row in rows:
         if row.trouble:
@@ -153,9 +156,9 @@ def _check_verdict(verdict: str | None) -> None:
 
 @as_annotated
 def read_or_judge(results: ResultCache, id: str) -> dict[str, Any]:
-    """Return the row of claim `id`, statement, verdict and evidence by name, as data for JSON.
+    """Return the row of claim `id` as data for JSON: statement, verdict and evidence by name.
 
-    It is read from the cache `results`, or judged and stored there, unless the check failed.
+    The row is read from the cache `results`, or else judged and stored there, unless the check failed.
     """
     (claim,), name = select_claims([id]), f"claim-{id}"
     record: dict[str, Any] | None = results.read_note(name, claim.needs)
@@ -189,8 +192,8 @@ def run(
         Ids of claims, such as ``"C6"``, or the short name of a source; all claims by default, as in
         `select_claims`.
     verdict : str, optional
-        Judge only rows whose stored verdict is this one, or that have none, and return those that still have
-        this verdict.
+        Judge only rows whose stored verdict is this one or missing, and return those that have this verdict
+        now.
     quick : bool, optional
         Small sizes (about three minutes on one core for everything) or larger ones.
     jobs : int, optional
@@ -198,7 +201,7 @@ def run(
     progress : callable, optional
         Called in this process with each row as soon as it is judged.
     data : str or Path, optional
-        Folder of a report, whose runs and rows are used, and in which new ones are kept.
+        Folder of a report: stored runs and rows are read from it, new ones written to it.
 
     Returns
     -------

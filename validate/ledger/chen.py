@@ -30,7 +30,7 @@ DROPPED_BIAS = -0.5  # nothing depends on it
 
 
 def polygon(k: int, c: int, positive: int = 0) -> tuple[FloatArray, FloatArray]:
-    """Return W (c, 2) and b of the k-gon of c features with the lengths and biases printed by Chen et al.
+    """Return W (c, 2) and b (c,) of the k-gon of c features with the lengths and biases of Chen et al.
 
     Rows 0 to k - 1 of W are the polygon, k from 5 to 8. The other features are dropped, with rows 0: the
     first `positive` of them have the bias 1/(2c), the rest -1/2.
@@ -43,15 +43,15 @@ def polygon(k: int, c: int, positive: int = 0) -> tuple[FloatArray, FloatArray]:
 
 
 def one_on(c: int) -> Features:
-    """Return the law of c features of which exactly one is on, each equally likely, uniform on [0, 1]."""
+    """Return the law of c features of which exactly one, at random, is on, with a value uniform on [0, 1]."""
     return Features(c, 0.5, exactly=1)
 
 
 def proved_coefficient(k: int, c: int, positive: int = 0) -> Fraction:
     """Return the local learning coefficient of a k-gon, proved by a certificate that the checker accepts.
 
-    The model is ReLU(W W' x + b), with exactly one of c features on, k of them in the polygon; of the others
-    `positive` have a positive bias (`polygon`).
+    The model is ReLU(W W' x + b), with exactly one of c features on. The polygon has k of the features;
+    `positive` of the others have a positive bias (`polygon`).
     """
     W, b = polygon(k, c, positive)
     with tempfile.TemporaryDirectory() as folder:

@@ -90,7 +90,7 @@ class Evidence:
 
 
 def _with_about(findings: Sequence[Finding], about: str) -> list[Finding]:
-    """Return the findings; those without a field `about` get this one, such as "corrected"."""
+    """Return the findings, with the field `about` (such as "corrected") set where it is empty."""
     return [finding if finding.about else replace(finding, about=about) for finding in findings]
 
 
@@ -138,12 +138,12 @@ class CheckedClaim:
 
     @property
     def verdict(self) -> Verdict:
-        """Verdict on the printed statement, of its evidence; `NOT_JUDGED` if the check could not be run."""
+        """Verdict on the printed statement, by its evidence; `NOT_JUDGED` if the check could not be run."""
         return Verdict.NOT_JUDGED if self.trouble else verdict(self.evidence)
 
     @property
     def correction(self) -> str | None:
-        """The corrected statement as text; None if there is none, or the print holds or is undecided."""
+        """The corrected statement as text; None if there is none, or if the print holds or is undecided."""
         if self.verdict in (Verdict.HOLDS, Verdict.TOO_FEW, Verdict.OPEN, Verdict.NOT_JUDGED):
             return None
         return "; ".join(statement.text for statement in self.evidence.corrections) or None
@@ -177,10 +177,11 @@ def claim(
 def verdict(evidence: Evidence) -> Verdict:
     """Return the verdict that follows from the findings of the evidence.
 
-    A claim is unsettled if a finding about a correction, an answer or the number of runs fails. Otherwise
-    findings about the print decide, if there are any. The statement holds if all of them pass; if one fails,
-    the verdict is `evidence.fault`, or "wrong" if no finding supports a correction. If there are none, as the
-    print leaves a constant open, findings about the order decide between "holds, up to constants" and
+    A claim is unsettled if a finding about a correction, an answer or the number of runs fails. Otherwise the
+    findings about the printed statement decide, if there are any: it holds if all of them pass; if one fails,
+    the verdict is `evidence.fault`, or "wrong" if no finding supports a correction.
+
+    If the print leaves a constant open, findings about the order decide between "holds, up to constants" and
     "wrong". With findings about an answer or a correction alone, the claim is an answered question. Without
     findings it is open.
 
@@ -237,7 +238,7 @@ def evidence(
 
 
 def corrected_statement(text: str, *findings: Finding) -> Statement:
-    """Return `text`, a sentence of a correction, with the findings that it rests on."""
+    """Return a `Statement` of `text`, a sentence of a correction, and the findings that support it."""
     return Statement(text, findings)
 
 

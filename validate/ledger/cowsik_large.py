@@ -70,8 +70,8 @@ class _LargeModels:
     def of(self, statistic: str, ratio: float, n: int, end: str = STOP) -> Estimate:
         """Return the mean of a statistic, with its interval, over seeds of models with n features, p = 0.05.
 
-        `statistic` is the name of a variable, such as "loss", whose nan are left out; `ratio` is n_hidden
-        over n. Training ended at `end`: `STOP`, the paper's stopping rule, or `CONVERGED`, beyond it.
+        `statistic` is the name of a variable, such as "loss", whose nan are left out; `ratio` is n_hidden/n.
+        `end` is the end of training: `STOP`, the paper's stopping rule, or `CONVERGED`, after further steps.
         """
         values = self.at[statistic].sel(ratio=ratio, n_features=n, end=end)
         return self.family.of(mean, values.dropna("seed").values)
@@ -79,7 +79,7 @@ class _LargeModels:
     def largest(self, statistic: str) -> list[Estimate]:
         """Return means over seeds of a variable, such as "loss", at the largest size of each of three ratios.
 
-        Ratios n_hidden/n_features are 0.12, 1/4, 1/2, in this order, and p is 0.05; training ended at the
+        Ratios n_hidden/n_features are 0.12, 1/4, 1/2, in this order, and p is 0.05. Training ended at the
         paper's stopping rule.
         """
         return [self.of(statistic, *cell) for cell in LARGEST.items()]
@@ -96,7 +96,7 @@ class _LargeModels:
     def broken_counts(self) -> str:
         """Return text on how many models of each size were broken by training beyond the stopping rule.
 
-        A model, here of p = 0.05, is broken if its loss rose by over a quarter in that phase.
+        A model is broken if its loss rose by over a quarter in that phase; models have p = 0.05.
         """
         models = self.trained.isel(model=np.isclose(self.trained["p"], MIDDLE))
         sizes, flags = models["n_features"].values, models["broken"].values

@@ -60,7 +60,7 @@ def check_c35(quick: bool) -> Evidence:
 
 
 def _largest_factor(values: npt.ArrayLike) -> float:
-    """Return the largest ratio of one of `values` to the one before it."""
+    """Return the largest values[i + 1] / values[i]."""
     values = np.asarray(values)
     return float(np.max(np.divide(values[1:], values[:-1])))
 

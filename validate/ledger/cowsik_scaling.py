@@ -24,10 +24,10 @@ WITHIN_ONE = float(erf(2**-0.5))  # P(|Z| <= 1)
 
 
 def best_shift(log_inverse_p: float) -> float:
-    """Return the best shift t of the interference by the bias, in units of its s.d. sigma, for sigma -> 0.
+    """Return the best shift t of the bias, in units of the interference's s.d. sigma, for sigma -> 0.
 
-    The model is that of random codes, of normal interference. t is the root of 4 E ReLU(Z - t) = p t, Z
-    standard normal. `log_inverse_p` is log(1/p): p may be below the smallest double.
+    The model is that of random codes, with normal interference. t is the root of 4 E ReLU(Z - t) = p t, with
+    Z standard normal. `log_inverse_p` is log(1/p): p may be below the smallest double.
     """
 
     def slope(t: float) -> float:
@@ -40,7 +40,7 @@ def best_shift(log_inverse_p: float) -> float:
 
 
 def small_law(log_inverse_p: float) -> tuple[float, float, float]:
-    """Return (t, l, dl/dlog(1/p)): the best shift and the loss l over p sigma^2 at it, for sigma -> 0.
+    """Return (t, l, dl/dlog(1/p)): the best shift t, and the loss l in units of p sigma^2, for sigma -> 0.
 
     The loss of random codes is l p sigma^2 with l = 1 + t^2/4 + E ReLU(Z - t)^2 / p, Z standard normal. At
     the best t the derivative of l is its last term. `log_inverse_p` is log(1/p).
@@ -138,7 +138,7 @@ def check_c18(quick: bool) -> Evidence:
 
 
 def _split_points(start: float, stop: float, m: float, s: float) -> list[float] | None:
-    """Return those of m - 6 s, m, m + 6 s inside (start, stop), or None: where `quad` splits an integral.
+    """Return those of m - 6 s, m, m + 6 s inside (start, stop), at which `quad` splits an integral, or None.
 
     The integrand has a step like a normal distribution function of mean m and standard deviation s.
     """
@@ -395,10 +395,10 @@ def check_c24(quick: bool) -> Evidence:
 
 
 def _gain(p: Any, ratio: float) -> Any:
-    """Return the least loss of ReLU over that of JumpReLU on the same noise; above 1 JumpReLU is better.
+    """Return (least loss of ReLU) / (least loss of JumpReLU) on the same noise; above 1 JumpReLU is better.
 
     The noise is the interference of random codes at p and `ratio` (n_hidden / n_features); each loss is
-    least over the decoder's own parameters. p may be an array; the result has its shape.
+    minimised over the decoder's own parameters. p may be an array; the result has its shape.
     """
     best = optimum(p, ratio)
     return best.loss / best_decoder(p, best.sigma).loss
@@ -414,9 +414,9 @@ def _gain_begins(ratio: float) -> float:
 
 
 def _limiting_gain(log_inverse_p: float) -> float:
-    """Return a lower bound of ReLU's loss over JumpReLU's for noise that vanishes.
+    """Return a lower bound of (ReLU's loss) / (JumpReLU's loss) as the noise vanishes.
 
-    JumpReLU's loss is bounded from above at one threshold, t = (2 l + 4 log l)^(1/2) times the noise's s.d.,
+    JumpReLU's loss is bounded from above at the threshold t = (2 l + 4 log l)^(1/2) times the noise's s.d.,
     with l = log(1/p), which is `log_inverse_p`. Features that are off cost E[Z^2; Z > t] < (t + 1/t) phi(t)
     each, for standard normal Z of density phi, by P(Z > t) < phi(t)/t.
     """
@@ -428,8 +428,8 @@ def _limiting_gain(log_inverse_p: float) -> float:
 def _jumprelu_gap(tau: float, sigma: float) -> float:
     """Return |numerical integral / closed form - 1| of the loss of JumpReLU, for a feature that is on.
 
-    The loss is E (u - JumpReLU(y))^2, u uniform on [0, 1], y = u + noise of s.d. sigma, the threshold tau
-    sigma; the closed form is `theory.decoders.jumprelu_loss`.
+    The loss is E (u - JumpReLU(y))^2, u uniform on [0, 1], y = u + noise of s.d. sigma, with the threshold
+    tau sigma; the closed form is `theory.decoders.jumprelu_loss`.
     """
 
     def error(y: float, u: float) -> float:

@@ -64,12 +64,11 @@ GROWN = [(MIDDLE, ratio, SMALLEST, LARGE) for ratio in RATIOS]
 
 
 class _Models:
-    """Stored models by cell, with estimates and findings for one row of the ledger.
+    """Stored models by cell (p, ratio), with estimates and findings for one row of the ledger.
 
-    `trained` is of `run_stored`. The confidence limits of all estimates hold jointly.
-
-    Means in every cell are judged for `levels` statistics, changes from one size to another for `changes`
-    statistics: two sides at both ends of each cell, and of each doubling and whole range.
+    `trained` is from `run_stored`. The confidence limits of all estimates hold jointly: at both ends of
+    training, for the means of `levels` statistics in each cell, and the changes with size of `changes`
+    statistics over each doubling and whole range.
     """
 
     def __init__(self, trained: xr.Dataset, *, levels: int = 0, changes: int = 0) -> None:
@@ -82,10 +81,10 @@ class _Models:
         self.true = partial(confirmed, origin=trained)
 
     def level(self, statistic: str, end: str) -> list[Estimate]:
-        """Return a statistic's mean over seeds at `end`, in each of `CELLS` at its largest size.
+        """Return a statistic's mean over seeds at `end`, for each (p, ratio) of `CELLS` at its largest size.
 
-        `statistic` is the name of a variable, such as "loss". Training ended at `STOP`, the paper's stopping
-        rule, or `CONVERGED`, beyond it; a cell is (p, ratio).
+        `statistic` is the name of a variable, such as "loss". `end` is the end of training: `STOP`, the
+        paper's stopping rule, or `CONVERGED`, after further steps.
         """
         at = self.cells[statistic].sel(end=end)
         values = [at.sel(p=p, ratio=ratio, n_features=SIZES[p][-1]).dropna("seed") for p, ratio in CELLS]
@@ -94,8 +93,8 @@ class _Models:
     def change(self, statistic: str, end: str, steps: Sequence[Step] = DOUBLINGS) -> list[Estimate]:
         """Return the factor by which a statistic changes over each of `steps` in size, at `end`.
 
-        `statistic` is the name of a variable, such as "loss"; `steps` are (p, ratio, size, next size).
-        Training ended at `STOP`, the paper's stopping rule, or `CONVERGED`, beyond it.
+        `statistic` is the name of a variable, such as "loss"; `steps` are (p, ratio, size, next size). `end`
+        is the end of training: `STOP`, the paper's stopping rule, or `CONVERGED`, after further steps.
         """
         at = self.cells[statistic].sel(end=end)
         return [self.family.of(change_with_size, at.sel(p=p, ratio=ratio), a, b) for p, ratio, a, b in steps]
@@ -103,9 +102,9 @@ class _Models:
     def tally(self, statistic: str) -> str:
         """Return text on how many doublings of size show that a statistic falls, and how many refute it.
 
-        Doublings of n_features are those of the trained models at each p and ratio; they are counted at the
-        paper's stopping rule and beyond it. A doubling shows a fall if the confidence interval of the factor
-        of `statistic`, a variable such as "loss", lies below 0.95, and refutes it if it lies above.
+        Doublings of n_features are those of the trained models at each p and ratio, at the paper's stopping
+        rule and after further steps. A doubling shows a fall if the confidence interval of the factor of
+        `statistic`, a variable such as "loss", lies below 0.95, and refutes it if the interval lies above.
         """
         phrases = []
         for end, name in ((STOP, STOP), (CONVERGED, self.steps)):
@@ -118,10 +117,10 @@ class _Models:
     def falls(self, text: str, statistic: str, *, all_shown: bool = True) -> list[Finding]:
         """Return two findings that a statistic falls at the stopping rule as size grows; `text` names it.
 
-        `statistic` is the name of a variable, such as "loss". The first finding is on the factors from the
-        smallest to the largest models, at one p. Their confidence intervals must lie below `FALLS`, 0.95, if
-        `all_shown`; else none may lie above it. The second is on the factors of doublings of size, at three
-        p: none of their intervals may lie above `FALLS`.
+        `statistic` is the name of a variable, such as "loss". The first finding is on factors from the
+        smallest to the largest models, at one p: all their confidence intervals lie below `FALLS`, 0.95, if
+        `all_shown`; else none lies above it. The second is on factors of doublings of size, at three p: no
+        interval lies above `FALLS`.
         """
         growth_of, doublings = self.change(statistic, STOP, GROWN), self.change(statistic, STOP)
         over_range = f"{text}: factors from {SMALLEST} to {LARGE} features, p = {MIDDLE}, {STOP}"
@@ -133,7 +132,8 @@ class _Models:
     def growth_of(self, statistic: str) -> str:
         """Return a phrase: factors by which a variable, such as "loss", changes from small to large models.
 
-        They are at p = 0.05, one for each ratio, at the paper's stopping rule; the phrase names the sizes.
+        There is a factor for each ratio, at p = 0.05 and the paper's stopping rule; the phrase names the
+        sizes.
         """
         return (
             f"{self.factors(statistic)} times as large at {LARGE} features as at {SMALLEST} (p = {MIDDLE}, "
@@ -144,7 +144,7 @@ class _Models:
     def factors(self, statistic: str) -> str:
         """Return text: the factor of `statistic` from 128 to 4096 features, at p = 0.05, for each ratio.
 
-        It is the name of a variable, such as "loss"; training ended at the paper's stopping rule.
+        `statistic` is the name of a variable, such as "loss". Training ended at the paper's stopping rule.
         """
         return _join(self.change(statistic, STOP, GROWN), ".2g")
 
@@ -155,9 +155,9 @@ def _join(values: Iterable[Any], digits: str = "g") -> str:
 
 
 def drop_ratio(p: float, lost: float) -> float:
-    """Return the ratio at which the least loss of random codes is 1 - `lost` times that at ratio 0.
+    """Return the ratio at which the least loss of random codes is 1 - `lost` times the loss at ratio 0.
 
-    Ratio is n_hidden / n_features, `lost` is between 0 and 1, and p >= 1e-80.
+    Ratio is n_hidden / n_features; `lost` is in (0, 1), and p is at least 1e-80.
     """
     zero = float(rug.zero_ratio_loss(p))
 
@@ -218,11 +218,11 @@ def check_c26(quick: bool) -> Evidence:
 
 
 def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
-    """Return relative excess losses of the largest models over copies of smaller models, at ratio 1/4.
+    """Return (loss of the largest models) / (loss of copies of smaller ones) - 1 at ratio 1/4.
 
     Copies of a model side by side have its loss per feature, so the excess of an optimum is at most 0
-    (`above_copies`). `ds` has the trained models. First comes a list with an estimate for each p, then an
-    estimate at p = 0.1 in which the largest models have other seeds, from 6 on.
+    (`above_copies`). `ds` has the trained models. The result is a list with an estimate for each p, and one
+    more estimate at p = 0.1, for which the largest models have other seeds, from 6 on.
     """
     converged = ds.sel(end=CONVERGED)
     quarter = [(ds["p"].values == p) & np.isclose(ds["ratio"], QUARTER) for p in SIZES]
@@ -234,9 +234,9 @@ def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
 
 
 def _rarest_over_rug(ds: xr.Dataset) -> float:
-    """Return the least loss of trained models over that of random codes at p = 0.001, ratio 0.03.
+    """Return (least loss of trained models) / (loss of random codes) at p = 0.001, ratio 0.03.
 
-    `ds` has the ``excess`` of each model over random codes; training went on beyond the stopping rule.
+    `ds` has the ``excess`` of each model over random codes, after training beyond the stopping rule.
     """
     rarest = (ds["p"].values == RAREST) & np.isclose(ds["ratio"].values, FEWEST, atol=0.005)
     return float(ds["excess"].sel(end=CONVERGED).values[rarest].min() + 1)

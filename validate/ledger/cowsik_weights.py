@@ -58,14 +58,15 @@ def _row_space(W: FloatArray, d: int) -> FloatArray:
 
 
 def excess(W: FloatArray, d: int) -> float:
-    """Return ||W||^2 - n^2/d, 0 at the least mean output variance, of W (n, n) with W_ii = 1 and rank d."""
+    """Return ||W||^2 - n^2/d for W (n, n) with W_ii = 1 and rank d; 0 at the least mean output variance."""
     return float(np.sum(W**2) - len(W) ** 2 / d)
 
 
 def _excess_after_descent(n: int, d: int, rng: np.random.Generator) -> float:
-    """Return ||W||^2/(n^2/d) - 1 after a descent of it from a random W of rank d; below 0 refutes the bound.
+    """Minimise ||W||^2 from a random W of rank d; return ||W||^2/(n^2/d) - 1 at the end.
 
-    W = A B is (n, n), its rows scaled to a unit diagonal; the bound is ||W||^2 >= n^2/d.
+    W = A B is (n, n), with rows scaled to a unit diagonal. A value below 0 refutes the bound ||W||^2 >=
+    n^2/d.
     """
 
     def energy(flat: FloatArray) -> float:
@@ -316,8 +317,8 @@ def check_c12(quick: bool) -> Evidence:
 def _lyapunov_ratio(n: int, S: npt.ArrayLike) -> float:
     """Return the Lyapunov ratio sum |m|^3 / (sum m^2)^(3/2) of a row of a random-code matrix ("rug").
 
-    The sums are over the entries m off the diagonal (Cowsik et al., Eq. 3), alike for all rows. The (n, n)
-    matrix is made of the rows with the indices `S` of a Hadamard matrix.
+    The sums are over the entries m off the diagonal (Cowsik et al., Eq. 3), and the same for all rows. The
+    (n, n) matrix is made of the rows with the indices `S` of a Hadamard matrix.
     """
     return float(row_statistics(RugMatrix(n, S), P).lyapunov_ratio)
 
@@ -372,18 +373,17 @@ def check_c13(quick: bool) -> Evidence:
 
 
 def _loss_gaps(n: int, rugs: int) -> list[float]:
-    """Return relative changes of random codes' exact loss if features 2j, 2j + 1 are always on together.
+    """Return (random code's loss if features 2j, 2j + 1 are always on together) / (if independent) - 1.
 
-    p is `P` = 0.1 and n_hidden / n is `RATIO` = 1/4.
-    One number for each of `rugs` random codes of n features (seeds 0, 1, …): the loss over that with
-    independent features, less 1. One output is enough, as all have the same loss: their weights R_ij depend
-    on i XOR j only, and so does whether i and j are on together.
+    There is a number for each of `rugs` random codes of n features (seeds 0, 1, …), with p = 0.1 (`P`) and
+    n_hidden/n = 1/4 (`RATIO`); losses are exact. One output is enough, as all have the same loss: weights
+    R_ij depend on i XOR j only, and so does whether i and j are on together.
     """
     best = optimum(P, RATIO)
     laws = (Features(n, P, groups=[synchronous([j, j + 1], P) for j in range(0, n, 2)]), Features(n, P))
 
     def gap(seed: int) -> float:
-        """Return the loss of one random rug if pairs are on together, over that if independent, less 1."""
+        """Return (loss of a random rug if pairs are on together) / (loss if features are independent) - 1."""
         rng = np.random.default_rng([RUGS, seed, n])
         row = best.a * RugMatrix(n, rng.choice(n, int(RATIO * n), replace=False)).row(0)
         bias = float(best.b - row[1:].sum() * SparseUniform(P).mean)
@@ -409,9 +409,9 @@ def _variance_gap() -> float:
 def _matching_losses() -> tuple[float, float, float]:
     """Return losses per feature of three models for pairs that are on together (a perfect matching).
 
-    p is 0.1, and there is one neuron for four features. The models are the best code of many pairs at normal
-    interference, which says which combinations of a pair's features take how much of a dimension; that code
-    as a matrix for 128 pairs; and two pairs at opposite ends of a direction.
+    p is 0.1, and there is one neuron for four features. The first model is the best code of many pairs with
+    normal interference, which gives each combination of a pair's features its share of a dimension; the
+    second is that code as a matrix for 128 pairs; the third has two pairs at opposite ends of a direction.
     """
     pairs = Features(2, P, groups=[synchronous([0, 1], P)])
     best, signs = block_optimum(pairs, RATIO, starts=1), np.array([1.0, 1.0, -1.0, -1.0])

@@ -151,8 +151,8 @@ def check_e4(quick: bool) -> Evidence:
 def printed_first_class(W: FloatArray, b: FloatArray, importance: FloatArray) -> float:
     """Return L_1, the loss on inputs with one feature on, as printed in Elhage et al.; by quadrature.
 
-    The feature that is on is uniform on [0, 1]; the expected loss is summed over all features. The model is
-    ReLU(W W' x + b), with the weights `importance` of squared errors.
+    The loss is summed over all features, expected for one feature on, uniform on [0, 1]. The model is ReLU(W
+    W' x + b), with the weights `importance` (n,) of squared errors.
     """
     M, total = W @ W.T, 0.0
     for i, j in np.ndindex(M.shape):

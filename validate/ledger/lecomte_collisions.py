@@ -195,7 +195,7 @@ def check_l15(quick: bool) -> Evidence:
 def _spread_pair(larger: float, smaller: float, parts: int) -> FloatArray:
     """Return two unit encodings, (2, 2 + parts), with weights `larger` and `smaller` on neuron 0.
 
-    The first encoding has the rest of its length on neuron 1. The second has it spread equally over the last
+    The first encoding has the rest of its length on neuron 1; the second spreads it equally over the last
     `parts` neurons.
     """
     W = np.zeros((2, 2 + parts))
@@ -205,16 +205,16 @@ def _spread_pair(larger: float, smaller: float, parts: int) -> FloatArray:
 
 
 def _neuron_owner(W: npt.ArrayLike, lam: float) -> int:
-    """Return which of two encodings W (2, m) keeps neuron 0 after the flow with l1 strength lam, or -1.
+    """Return the index, 0 or 1, of the encoding in W (2, m) that keeps neuron 0 after the flow, or -1.
 
-    It is the index, 0 or 1, of the encoding that ends on the neuron; -1 if none does.
+    The flow has the l1 strength lam; -1 means that neither encoding keeps the neuron.
     """
     neuron, _ = solvers.owners(solvers.flow(W, lam, 8 / lam, tol=1e-4).W)
     return int(np.flatnonzero(neuron == 0)[0]) if np.any(neuron == 0) else -1
 
 
 def _shared_weight_rate() -> Any:
-    """Return the symbolic d log(x1/x2)/dt, less |z|^2 - |y|^2 + lam (1/x2 - 1/x1): 0 if these are equal.
+    """Return the symbolic d log(x1/x2)/dt - (|z|^2 - |y|^2 + lam (1/x2 - 1/x1)), 0 by theory.
 
     Two encodings have x1 and x2 on neuron 0, and two more weights each, y and z, on different neurons. They
     follow the gradient flow with l1 strength lam, in which zero weights stay zero.

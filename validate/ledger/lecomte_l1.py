@@ -137,12 +137,12 @@ def check_l6(quick: bool) -> Evidence:
 
 @functools.cache
 def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
-    """Return (m, ratios): numbers of weights, and exact values over the scalings printed by Lecomte et al.
+    """Return (m, ratios): numbers of weights, and (exact value) / (scaling printed by Lecomte et al.).
 
     One encoding of m weights becomes sparse under an l1 force with lambda sqrt(m) = 1e-3; values are exact
-    for m -> infinity. In `ratios`, of shape (4, sizes, times), entries of the first axis are lambda t; the
-    number of nonzero weights and |W|_1, each over section 2.4's; |W|_1 over App. B's. Times go from the end
-    of the length's transient until one weight is left. With `quick` there are fewer m.
+    for m -> infinity. `ratios` is (4, sizes, times), with first axis: lambda t itself; the ratio for the
+    number of nonzero weights and for |W|_1, by section 2.4; the ratio for |W|_1, by App. B. Times go from the
+    end of the length's transient until one weight is left. With `quick` there are fewer m.
     """
     sizes, rows = np.array([1e3, 1e5, 1e8, 1e12])[: 3 if quick else 4], []
     for m in sizes:

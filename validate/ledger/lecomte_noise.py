@@ -39,10 +39,10 @@ STEEP = (0.08, 0.09, 0.1)  # noise where growth is seen and not saturated after 
 
 
 def _symbols() -> Any:
-    """Return the SymPy symbols of an encoding W and noise xi on neurons, of moments mu2, mu4 on each.
+    """Return SymPy symbols (eta, u, R, m, p2, p4, mu2, mu4) for an encoding W and noise xi on m neurons.
 
-    In this order: eta (learning rate), u = W.xi, R = |xi|^2, m (neurons), p2 and p4 (sums of W_k^2 and
-    W_k^4), mu2, mu4.
+    eta is the learning rate, u = W.xi, R = |xi|^2, p2 and p4 are the sums of W_k^2 and W_k^4, and mu2, mu4
+    the second and fourth moments of the noise on a neuron.
     """
     return sp.symbols("eta u R m p2 p4 mu2 mu4")
 
@@ -55,9 +55,9 @@ def _at_unit_norm(expression: Any) -> Any:
 def next_step_error() -> Any:
     """Return the symbolic E (|W'|^2 - 1)^2 of an encoding W' after one step of descent from |W| = 1.
 
-    It is a SymPy polynomial. The step is on the encoding's own input, with noise on the neurons, over which
-    the mean is. Symbols are the learning rate eta, the number m of neurons, the sum p4 of W_k^4, and the
-    moments mu2 and mu4, second and fourth, of the noise on a neuron.
+    The step is on the encoding's own input, and the mean is over the noise on the neurons. The SymPy
+    polynomial has the symbols eta (learning rate), m (neurons), p4 (sum of W_k^4), mu2 and mu4 (second and
+    fourth moments of the noise on a neuron).
     """
     return _at_unit_norm(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
 
@@ -65,7 +65,7 @@ def next_step_error() -> Any:
 def next_step_loss(w: FloatArray, name: str, std: float, rate: float) -> float:
     """Return E (|w'|^2 - 1 + w'.xi)^2, the loss of an encoding after a step under noise from w to w'.
 
-    There is no interference, and xi is new noise. The noise is `name`, such as "bipolar" or "normal", of
+    xi is new noise, and there is no interference. The noise is `name`, such as "bipolar" or "normal", of
     standard deviation `std`; the learning rate is `rate`.
     """
     mu, derived_loss = noise.noise_moments(name, std), noise.derive_next_step_loss()
@@ -79,9 +79,9 @@ def _sampling_findings(
 ) -> list[Finding]:
     """Return findings that the mean of a sampled statistic agrees with theory, under two kinds of noise.
 
-    These are bipolar and Laplace noise, on five neurons. `text` says what the statistic is; with `quick`
-    there are fewer samples. `statistic` maps a unit encoding (5,), noise of unit variance (draws, 5) and the
-    noise's name to samples (draws,) and their expected mean.
+    Noise is bipolar or Laplace, on five neurons. `statistic` maps a unit encoding (5,), noise of unit
+    variance (draws, 5) and the noise's name to samples (draws,) and their expected mean; `text` names it.
+    With `quick` there are fewer samples.
     """
     w = np.array([0.7, -0.5, 0.4, 0.3, 0.1])
     w /= np.linalg.norm(w)
@@ -417,10 +417,10 @@ def shape_rate(W: FloatArray, std: float) -> float:
 
 
 def _simplex_powers(n: int, units: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Return (std, powers): s.d. of noise, and the powers of std with which `shape_rate` grows.
+    """Return (std, powers): s.d. of noise, and local exponents of `shape_rate` as a power of std.
 
-    `shape_rate` is the growth rate of |W|_4^4/|W|_2^4. Powers are local, each between neighbouring s.d., so
-    there is one fewer. The rate is averaged over `units`, (n, m) simplexes of n unit encodings.
+    `shape_rate`, the growth rate of |W|_4^4/|W|_2^4, is averaged over `units`, (n, m) simplexes of n unit
+    encodings. Exponents are between neighbouring s.d., so there is one fewer.
     """
     grid = np.array([0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.15]) * 7 / (n - 1)
     rates = [np.mean([shape_rate(unit, std) for unit in units]) for std in grid]

@@ -50,14 +50,14 @@ def _count_ratios(ds: xr.Dataset) -> dict[int, FloatArray]:
 
 
 def _format_means(ratios: dict[int, FloatArray]) -> str:
-    """Return the mean of the ratios of each number m of neurons, the keys, as text: "1.02 at m = 64, …"."""
+    """Return the mean of each array in `ratios`, by number m of neurons, as text: "1.02 at m = 64, …"."""
     return ", ".join(f"{ratio.mean():.2f} at m = {m}" for m, ratio in ratios.items())
 
 
 def _count_over_chance(quick: bool, family: Family) -> tuple[str, Estimate]:
-    """Return (text, estimate) of the polysemantic neurons of random encodings over their expected number.
+    """Return (text, estimate) of (polysemantic neurons of random encodings) / (their expected number).
 
-    Each feature takes the neuron of its largest weight whose sign no other has taken, without training. The
+    Without training, each feature takes the neuron of its largest weight whose sign no other has taken. The
     text has sizes and number of draws; with `quick` there are fewer. `family` sets the level of the
     confidence interval.
     """
@@ -161,9 +161,9 @@ def check_l19(quick: bool, ds: xr.Dataset) -> Evidence:
 def _rotated_inputs() -> list[Finding]:
     """Return findings that training on rotated inputs is training on basis vectors, with a rotated encoder.
 
-    Inputs are the rows of an orthogonal Q. The flow from an encoder A under an l1 term is compared with that
-    for basis vectors from Q A: its encoder is Q' times the other's, the decoder the same. Likewise the
-    gradient of the loss in A is Q' times the other's. Both are tested at random weights.
+    Inputs are the rows of an orthogonal Q. The flow from an encoder A under an l1 term is compared with the
+    flow on basis vectors from Q A: the encoder is Q' times the latter's, the decoder the same. Likewise the
+    gradient of the loss in A is Q' times the latter's. Both are tested at random weights.
     """
     rng = np.random.default_rng(20)
     A, D = rng.normal(scale=0.4, size=(2, 5, 7))

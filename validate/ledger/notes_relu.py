@@ -49,10 +49,10 @@ def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
 def _block_bounds(quick: bool, rng: np.random.Generator) -> tuple[float, float]:
     """Return (least loss with two features on, largest q'Nq / |q|^2) over random blocks N.
 
-    Each N is minus the overlaps of unit vectors with no acute angle, with a diagonal of 0. The loss is that
-    of ReLU(W W' x) with these vectors as encodings: squared error of one output given that it and another
-    feature are on, summed over ordered pairs. q_i = v_i^2 for the leading eigenvector v of N. With `quick`
-    there are fewer blocks.
+    N is minus the overlaps of unit vectors with no acute angle, with a diagonal of 0 (`_random_block`). The
+    loss is that of ReLU(W W' x) with these vectors as encodings: the squared error of one output given that
+    it and another feature are on, summed over ordered pairs. q_i = v_i^2 for the leading eigenvector v of N.
+    With `quick` there are fewer blocks.
     """
     blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
     losses = [float(np.sum(relu.obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]
@@ -61,16 +61,16 @@ def _block_bounds(quick: bool, rng: np.random.Generator) -> tuple[float, float]:
 
 
 def _tail_over_order() -> float:
-    """Return the largest P(l >= 2)/((D p)^2/2) - 1 over many D and p, if l of D features are on."""
+    """Return the largest P(l >= 2)/((D p)^2/2) - 1 over many D and p, where l of D features are on."""
     sizes = itertools.product((2, 10, 1000, 10**6), np.geomspace(1e-9, 1, 40))
     return max(float(features.SparseUniform(p).tail(n, 2) / ((n * p) ** 2 / 2) - 1) for n, p in sizes)
 
 
 def _rare_loss_over_bound(quick: bool, rng: np.random.Generator) -> float:
-    """Return the largest ratio of the loss from inputs with two or more on to its bound, `dropped_bound`.
+    """Return the largest (loss from inputs with two or more features on) / (its bound `dropped_bound`).
 
-    `dropped_bound` bounds it from above, by second moments of the linear outputs. The ratio is the largest
-    over random models of 5 features on 2 neurons and three p; with `quick` fewer models.
+    The bound is by second moments of the linear outputs. The largest ratio is over random models of 5
+    features on 2 neurons and three p; with `quick` there are fewer models.
     """
     shares = []
     for _ in range(20 if quick else 200):

@@ -62,11 +62,11 @@ def check_p1(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 def _priority_over_blocks(ds: xr.Dataset) -> FloatArray:
-    """Return the best priority code's loss over that of the best code of blocks, for each law (`case`).
+    """Return (best priority code's loss) / (loss of the best code of blocks), for each law (`case`).
 
-    In a priority code only one of the features on in a plane is decoded, that with the longest encoding. A
-    code of blocks, of one or two pairs of features each, encodes all of them alike or in two ways. `ds` is
-    from one of the runs unequal.blocks….
+    In a priority code only one of the features on in a plane is decoded, the one of the longest encoding. A
+    code of blocks, of one or two pairs of features each, encodes all of them in one or two ways. `ds` is from
+    one of the runs unequal.blocks….
     """
     return np.asarray((ds["priority"].min("n_features") / ds["predicted"].min("pairs")).values)
 

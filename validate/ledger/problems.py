@@ -130,11 +130,11 @@ def _answer_o42(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o44(paths: Sequence[Path]) -> list[Statement]:
-    """Return one statement, that the answer to O44 is yes: a penalty on overlaps lowers the coherence.
+    """Return the answer to O44: yes, a penalty on overlaps lowers the coherence.
 
     It does so for every best model of three features on two neurons, up to the p in a certificate, whose file
-    `paths` has. Coherence is the largest |cosine| of two encodings. Two numbers that the proof needs are
-    computed, with and without the penalty; the certificate itself is checked elsewhere.
+    `paths` has. Coherence is the largest |cosine| of two encodings. Two numbers of the proof are computed
+    here, with and without the penalty; the certificate itself is checked elsewhere.
     """
     (path,) = paths
     p = Fraction(json.loads(path.read_text("ascii"))["statement"]["p"])
@@ -158,8 +158,8 @@ def _answer_o44(paths: Sequence[Path]) -> list[Statement]:
 def _pentagon_minimum_findings(paths: Sequence[Path], about: str = "") -> list[Finding]:
     """Return findings that the pentagon of a certificate has a negative bias and positive curvatures.
 
-    Curvatures are eigenvalues of the Hessian of its loss with one feature on, but that of turning. `paths`
-    has the certificate's file first, `about` says what the findings test: "printed" or, by default, the
+    Curvatures are eigenvalues of the Hessian of its loss with one feature on, without the zero of rotations.
+    `paths` has the certificate's file first. `about` is the findings' field: "printed", or by default the
     correction.
     """
     statement = json.loads(paths[0].read_text("ascii"))["statement"]
@@ -183,7 +183,7 @@ def _pentagon_minimum_findings(paths: Sequence[Path], about: str = "") -> list[F
 def _answer_o40(paths: Sequence[Path]) -> list[Statement]:
     """Return the answer to O40: for all small p the pentagon alone has the least loss.
 
-    Five features are on two neurons. `paths` has the file of a certificate of the pentagon.
+    The models have five features on two neurons. `paths` has the file of a certificate of the pentagon.
     """
     return [
         corrected_statement(
@@ -194,11 +194,11 @@ def _answer_o40(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o47(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O47: is the best model of five features on two neurons unique, up to symmetry.
+    """Return the answer to O47: whether the best model of five features on two neurons is unique.
 
-    For small p it is. Two features on one neuron have best models of two kinds, encodings of equal and of
-    opposite signs, at p = 1 and at some p below; with a large penalty on overlaps one feature is dropped.
-    `paths` has the file of a certificate of the pentagon.
+    Up to symmetry it is, for small p. Two features on one neuron have best models of two kinds, encodings of
+    equal and of opposite signs, at p = 1 and at some p below; with a large penalty on overlaps one feature is
+    dropped. `paths` has the file of a certificate of the pentagon.
     """
     low, high = 0.68, 0.74
     alike, below = (minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (low, high))
@@ -228,8 +228,8 @@ def _answer_o47(paths: Sequence[Path]) -> list[Statement]:
 def _answer_o4(paths: Sequence[Path]) -> list[Statement]:
     """Return the answer to O4: the least loss if |cosines| of encodings may be at most c.
 
-    It is that of keeping m of n features for c below 1/m, and less at 1/m. `paths` is not used: there is no
-    certificate.
+    For c below 1/m it is the loss of keeping m of n features, and less at 1/m. `paths` is not used: there is
+    no certificate.
     """
     shares = {}
     for p in (0.1, 0.5, 0.9):
@@ -250,8 +250,8 @@ def _answer_o4(paths: Sequence[Path]) -> list[Statement]:
 def _answer_o51(paths: Sequence[Path]) -> list[Statement]:
     """Return the answer to O51: above which penalty on overlaps the weaker of two features is dropped.
 
-    That is known for p -> 0 only: its importance times the loss of a dropped feature. `paths` is not used:
-    there is no certificate.
+    The answer is known for p -> 0 only: its importance times the loss of a dropped feature. `paths` is not
+    used: there is no certificate.
     """
     p, findings = 1e-4, []
     v = p * (4 - 3 * p) / 12
@@ -277,10 +277,10 @@ def _answer_o51(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _aligned(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O48 by certificates: nearly pure neurons lose less than pure ones.
+    """Return the answer to O48 by certificates: nearly pure neurons have a lower loss than pure ones.
 
-    A neuron is pure if it reads one feature. `paths` has the files, a certificate for each network, with its
-    exact loss.
+    A neuron is pure if it reads one feature. `paths` has the files of certificates, one for each network,
+    with its exact loss.
     """
     shares = []
     for path in paths:
@@ -323,9 +323,9 @@ _STARTS, _COHERENCE, _RARE = 16, 0.85, 0.01
 def _count_low_coherence(strength: float) -> int:
     """Return how many of 16 gradient flows from random weights end at a coherence of 0.85 or less.
 
-    Coherence is the largest |cosine| of two encodings. The flows descend the loss of five features, on with
-    probability 0.01, on two neurons plus a penalty on squared overlaps, with the factor `strength` times the
-    loss of a dropped feature.
+    Coherence is the largest |cosine| of two encodings. The flows minimise the loss of five features, on with
+    probability 0.01, on two neurons, plus (`strength` times the loss of a dropped feature) times the sum of
+    squared overlaps.
     """
     n, m, p, low = 5, 2, _RARE, 0
     aim = Objective(n, m, p, penalty=("interference", strength * p * (4 - 3 * p) / 12))
@@ -344,8 +344,8 @@ def _count_low_coherence(strength: float) -> int:
 def _answer_o50(paths: Sequence[Path]) -> list[Statement]:
     """Return the answer to O50: larger penalties need not make a low coherence likelier.
 
-    It has the numbers of gradient flows from random weights that end at a low coherence (largest |cosine| of
-    two encodings), at three penalties. `paths` is not used: there is no certificate.
+    Findings are numbers of gradient flows from random weights that end at a low coherence (largest |cosine|
+    of two encodings), at three penalties. `paths` is not used: there is no certificate.
     """
     counts = [_count_low_coherence(strength) for strength in _FLOWS]
     decided, limit = [], preregistered(1e-4)  # of either of two tests
@@ -463,7 +463,7 @@ PROBLEMS = {
 def _judge_problem(problem: OpenProblem) -> Evidence:
     """Return the evidence of a problem: its text, answer, and findings, after a check of its certificates.
 
-    A missing or rejected certificate leaves it unsettled: then there is no answer.
+    If a certificate is missing or rejected, the problem is unsettled: there is no answer.
     """
     if not problem.certificates:
         return evidence(problem.text, *problem.sentences([]), about="answer")

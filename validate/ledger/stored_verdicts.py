@@ -64,7 +64,7 @@ UNDECIDED = (Verdict.TOO_FEW, Verdict.UNSETTLED, Verdict.OPEN, Verdict.NOT_JUDGE
 
 
 def id_ranges(ids: Iterable[str]) -> str:
-    """Return the least and largest id of each letter as text, for messages.
+    """Return the first and last id of each letter as text, for messages.
 
     Examples
     --------
@@ -93,9 +93,9 @@ def read(ids: Iterable[str] | None = None, *, path: Path = PATH) -> dict[str, di
 
 
 def store(rows: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = PATH) -> None:
-    """Write records of rows into the file `path`, in place of those of the same ids.
+    """Write records of rows into the file `path`, in place of stored ones of the same ids.
 
-    `ids` are those of the ledger in its order; rows of other ids are dropped.
+    `ids` are all ids of the ledger in its order; rows of other ids are dropped.
     """
     from ..reference.files import write_text
 

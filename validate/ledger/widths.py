@@ -38,10 +38,10 @@ def check_u1(quick: bool) -> Evidence:
 
 
 def _exchange_capacities(law: Features, n_hidden: int) -> FloatArray:
-    """Return capacities (n_features,) with the sum `n_hidden`; no exchange between two lowers the loss.
+    """Return capacities (n_features,) of sum `n_hidden` at which no exchange between two lowers the loss.
 
-    A capacity is a feature's share of a hidden dimension; the loss is the sum of `normal_losses`, what
-    features lose if all interference is normal. Exchanges are tried in steps from 1/8 down to 1e-5.
+    A capacity is a feature's share of a hidden dimension. The loss is the sum of `normal_losses`, the
+    features' losses if all interference is normal. Exchanges are tried in steps from 1/8 down to 1e-5.
     """
     capacity, step = np.full(law.n_features, n_hidden / law.n_features), 0.125
     while step > 1e-5:

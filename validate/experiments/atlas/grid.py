@@ -47,7 +47,7 @@ class Problem:
         return float(np.mean(self.law.importance * self.law.second_moment))
 
     def rng(self, *seed: int) -> np.random.Generator:
-        """Return a generator that depends on the seed and the problem."""
+        """Return a random generator seeded by `seed` and by the problem's settings."""
         kind = list(IMPORTANCES).index(self.importance), int(self.tied)
         return np.random.default_rng([*seed, self.n_features, self.n_hidden, round(1e6 * self.p), *kind])
 
@@ -61,8 +61,8 @@ GRID = tuple(
 def neighbours(problem: Problem, problems: Sequence[Problem]) -> Iterator[Problem]:
     """Yield the neighbours of `problem` among `problems`: those that differ in one setting by one step.
 
-    A step is one feature or neuron more or less, the next p, or the other importances. A problem with free
-    weights has as neighbour also the one with tied weights and the same settings.
+    A step is one feature or one neuron more or less, the next p, or the other importances. The tied problem
+    of the same settings is also a neighbour of the one with free weights.
     """
     frequencies = sorted({other.p for other in problems})
     for other in problems:

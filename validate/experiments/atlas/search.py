@@ -42,11 +42,10 @@ Solution = Mapping[str, Any]  # of a problem: the model, its loss, and the losse
 
 
 def _model_fields(model: Minimum | Entry) -> dict[str, Any]:
-    """Return by name W_out, W_in, b, loss, gradient_norm and curvature of a minimum.
+    """Return a dictionary of W_out, W_in, b, loss, gradient_norm and curvature of a minimum.
 
-    The loss is per feature. gradient_norm is the length of the gradient, and curvature the least eigenvalue
-    of the Hessian but for zeros of symmetries, of the loss over that of the zero model; the curvature is nan
-    if the minimum has None.
+    The loss is per feature. gradient_norm and curvature belong to loss / (loss of the zero model): curvature
+    is the least eigenvalue of its Hessian, apart from the zeros due to symmetries; nan if unknown.
     """
     curvature = np.nan if model.curvature is None else model.curvature
     names = ("W_out", "W_in", "b", "loss", "gradient_norm")
@@ -56,9 +55,9 @@ def _model_fields(model: Minimum | Entry) -> dict[str, Any]:
 def solve(problem: Problem, starts: int, seed: int, round_number: int = 0) -> dict[str, Any]:
     """Return the best model of a problem over random and ordered starts, with the losses of all starts.
 
-    What is returned is a solution: by name W_out, W_in, b, their loss, gradient_norm and curvature, the
-    losses of all starts, the number of different minima, and the lower_bound of the loss. `starts` is the
-    number of random starts. They differ by `seed` and by `round_number`, the round of search.
+    `starts` random starts are drawn from `seed` and `round_number`, the round of search; ordered starts are
+    added. The dictionary has W_out, W_in, b, their loss, gradient_norm and curvature, the losses of all
+    starts, minima (the number of different ones), and the lower_bound of the loss.
     """
     minimum = minimise(
         problem.n_features,
@@ -81,10 +80,10 @@ def solve(problem: Problem, starts: int, seed: int, round_number: int = 0) -> di
 def search_longer(
     problem: Problem, known: Solution, starts: int, seed: int, round_number: int
 ) -> dict[str, Any]:
-    """Return the better of a known model and one from new starts, with the losses of all starts.
+    """Return the better of a known model and one from new starts, with the losses of old and new starts.
 
-    Both are solutions of `problem`: fields by name, such as W_out, loss and losses, as from `solve`. `starts`
-    is the number of new random starts, which differ by `seed` and `round_number`.
+    `known` and the result are solutions of `problem`, dictionaries as from `solve`. `starts` is the number of
+    new random starts, which are drawn from `seed` and `round_number`.
     """
     solution = solve(problem, starts, seed, round_number)
     losses = np.concatenate([known["losses"], solution["losses"]])
@@ -93,11 +92,9 @@ def search_longer(
 
 
 def _packaged_solution(problem: Problem) -> Solution:
-    """Return a problem's packaged model as a solution, a mapping as from `solve`.
+    """Return a problem's packaged model as a solution, a dictionary as from `solve`.
 
-    It has by name W_out, W_in, b, the loss per feature, gradient_norm and curvature of the model, the losses
-    of all starts, the number of different minima, and the lower_bound of the loss. Losses of single starts
-    are not packaged: those that did not end in the model count as inf.
+    Losses of single starts are not packaged: those that did not end in the model count as inf.
     """
     entry = load(problem.name)
     losses = np.repeat([entry.loss, np.inf], [entry.hits, entry.starts - entry.hits])
@@ -106,11 +103,11 @@ def _packaged_solution(problem: Problem) -> Solution:
 
 
 def _resize(solution: Solution, problem: Problem, rng: np.random.Generator) -> tuple[FloatArray, ...]:
-    """Return weights (W_out, W_in, b) of a solution, with at most one feature and neuron more or less.
+    """Return weights (W_out, W_in, b) of a solution, resized to the sizes of `problem`.
 
-    They then have the sizes of `problem`. The feature that is removed is the one of the shortest encoding if
-    importances are equal, else the last; the neuron is the one of the shortest row of W_in. Added weights are
-    small, drawn from `rng`; an added feature has the bias p/2.
+    Sizes may differ by one feature and one neuron at most. The feature removed is the one of the shortest
+    encoding if importances are equal, else the last; the neuron removed has the shortest row of W_in. Added
+    weights are small, drawn from `rng`; an added feature has the bias p/2.
     """
     n, m = problem.n_features, problem.n_hidden
     W_out, W_in, b = (np.array(solution[name]) for name in ("W_out", "W_in", "b"))
@@ -136,8 +133,8 @@ def improve_from_neighbours(
 ) -> dict[str, Any]:
     """Return the best of a known model and of descents from it, from it with noise, and from `others`.
 
-    `known` is a solution of `problem`, as is what is returned: fields by name, such as W_out, loss and losses
-    (`solve`). `others` are solutions of problems near it; noise differs by `seed` and `round_number`.
+    `known` and the result are solutions of `problem`, dictionaries as from `solve`; `others` are solutions of
+    neighbouring problems. Noise is drawn from `seed` and `round_number`.
     """
     rng = problem.rng(seed, round_number)
     best, size = dict(known), np.sqrt(np.mean(known["W_in"] ** 2))
@@ -181,8 +178,8 @@ def make(
     problems : sequence of Problem, optional
         All by default.
     again : bool, optional
-        Begin with the packaged models, and search once more for each. The seed must be another than that of
-        their search, or its starts are only repeated.
+        Begin with the packaged models, and search once more for each. Pass another seed than that of their
+        search, or the same starts are repeated.
     scheduler : str, optional
         Address of a Dask cluster that does the work in place of processes here, such as "tcp://host:8786".
     progress : callable, optional
@@ -260,8 +257,8 @@ class _Rounds:
     def run(self, run: RunTasks) -> None:
         """Search all problems until none improves and enough starts found each best model.
 
-        The best solutions stand in `self.known` by the problem's name. `run` (tasks, function) executes tasks
-        and calls the function with each that is done, its solution and the seconds it took.
+        The best solutions are written to `self.known`, by the problem's name. `run(tasks, on_done)` executes
+        tasks and calls `on_done` with each finished task, its solution and the seconds it took.
         """
         problems = list(self.problems.values())
         adjacent = {
@@ -289,10 +286,10 @@ class _Rounds:
     ) -> set[str]:
         """Search problems once; return the names of those whose loss fell (in round 0 of all searched).
 
-        `others` maps each problem's name to names of neighbours, from whose best solutions it descends, or to
-        None for random starts. `self.known`, the best solutions by name, is read and updated. `run` (tasks,
-        function) executes the searches and calls the function with each that is done; solutions on file from
-        a stopped run are read instead.
+        `others` maps the name of each problem to search to the names of neighbours, from whose best solutions
+        it descends, or to None for random starts. `self.known`, the best solutions by name, is updated.
+        `run(tasks, on_done)` executes the searches. Solutions that a stopped run left on file are read
+        instead.
         """
         solutions: dict[str, Solution] = {}
         tasks = []
@@ -326,9 +323,9 @@ class _Rounds:
         return self.folder / f"{name}.{round_number}.npz"
 
     def _task(self, name: str, round_number: int, others: Sequence[str] | None) -> Task:
-        """Return the search of the problem `name` in a round, from random starts or from others' solutions.
+        """Return the search of the problem `name` in a round, as a task to execute.
 
-        `others` are names of problems near it, or None for random starts; the round is `round_number`.
+        It starts from the best solutions of the problems named in `others`, or from random weights if None.
         """
         problem, starts, seed = self.problems[name], self.settings["starts"], self.settings["seed"]
         if not self.known:

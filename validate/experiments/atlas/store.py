@@ -120,13 +120,12 @@ def hits(problem: Problem, solution: Mapping[str, Any]) -> int:
 
 
 def _manifest_entry(problem: Problem, solution: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry's fields for the manifest, all but its tensors; the loss is computed anew.
+    """Return the manifest's entry of a solved problem: all but its tensors, with the loss computed anew.
 
-    `solution` is that of `problem`, by name: W_out, W_in, b, the losses of all starts, gradient_norm,
-    curvature, number of minima and lower_bound. The fields are the problem's name and settings, the exact
-    loss with its error estimate, that of the zero model, the solution's numbers (no curvature unless it is
-    positive), numbers of starts, of weights at the largest size allowed ("held") and of starts that end at
-    the loss ("hits"), and the name of the arrangement of the encodings ("structure").
+    `solution` is a dictionary as from `search.solve`. The entry has the problem's name and settings, the
+    exact loss with its error estimate, the zero model's loss, the solution's numbers (no curvature unless
+    positive), and the number of starts. "held" is the number of weights at the largest size allowed, "hits"
+    the number of starts that end at the loss, "structure" the name of the arrangement of the encodings.
     """
     M = solution["W_out"] @ solution["W_in"]
     exact = exact_loss(M, solution["b"], problem.law)
@@ -185,7 +184,7 @@ def write(
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of all fields of a manifest but `sum`."""
+    """Return the SHA-256 of all fields of a manifest except `sum`."""
     rest = {name: value for name, value in manifest.items() if name != "sum"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
@@ -273,7 +272,7 @@ def entries(
 
 @as_annotated
 def names(**properties: Any) -> tuple[str, ...]:
-    """Return the names of the solved models with the given properties, as for `entries`: say, n_features=5.
+    """Return the names of the solved models with the given properties; arguments are those of `entries`.
 
     Examples
     --------

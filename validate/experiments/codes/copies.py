@@ -9,14 +9,14 @@ from .symmetry import CELLS, describe_ends, stored_models
 
 
 def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
-    """Return the least loss of the largest models over the loss of copies of smaller models, less 1.
+    """Return (least loss of the largest models) / (least loss of smaller models) - 1, with its interval.
 
-    Copies of a model side by side, each with features and neurons of its own, have the same loss per feature
-    as the model. So a larger model whose loss exceeds that of copies is not optimal.
+    Copies of a small model side by side, each with features and neurons of its own, have its loss per
+    feature. So a larger model of higher loss is not optimal.
 
-    `models` has ``n_features``, ``loss`` and ``loss_se``, at one p, ratio and end of training (the stopping
-    rule or further steps). The interval allows for picking the least losses: it uses limits within which all
-    losses lie together at the confidence `level` (Bonferroni).
+    `models` has ``n_features``, ``loss`` and ``loss_se``, at one p, ratio and end of training. The interval
+    allows for the choice of the least losses: limits hold for all losses together at the confidence `level`
+    (Bonferroni).
     """
     single_level = 1 - (1 - level) / models.sizes["model"]
     pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)
@@ -31,9 +31,9 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
 def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> TopicContent:
     """Return text and table of the report's part "copies": large models against copies of small ones.
 
-    A row has p, ratio, mean losses by n_features, and the loss of the best of the largest models over that of
-    copies of the best smaller one, less 1. Both datasets are of `run_stored`, losses and statistics of stored
-    models; those of `longer` were trained for more steps, and the text compares the two.
+    The table has, by p and ratio, mean losses by n_features, and (best loss of the largest models) / (that of
+    copies of the best smaller model) - 1. Both datasets are from `run_stored`; models of `longer` were
+    trained for more steps, and the text compares the two.
     """
     rows = []
     for p, ratio in (cell for cell in CELLS if cell[1] != 0.12):  # of which no number of copies is a model

@@ -55,10 +55,10 @@ LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
 
 def _winner_name(first: str, second: str) -> str:
-    """Return the kinds of code in a mixture of the codes `first` and `second`, such as "dropped + pairs".
+    """Return the name in `WINNERS` of a mixture of the codes `first` and `second`, or "other".
 
-    Kinds are such as "pairs", "rug" or "simplices", with "dropped" first; the order of the arguments does not
-    matter. A mixture that is no key of `WINNERS` is "other".
+    Names are kinds of code such as "pairs", "rug" or "dropped + pairs", with "dropped" first; the order of
+    the arguments does not matter.
     """
     kinds = {KINDS.get(name.removesuffix(" shifted"), OTHER) for name in (first, second)}
     named = sorted(kinds, key=lambda kind: (kind != "dropped", kind == "kept exactly", kind))
@@ -72,8 +72,8 @@ def run_envelope(
 ) -> xr.Dataset:
     """Compute the least loss of structured codes, dropping, the rug and their mixtures over (p, ratio).
 
-    Structured codes are the named ones of `solvers.codes.envelope`, such as antipodal pairs; the rug is the
-    random code of Cowsik et al. (2024).
+    p is the probability that a feature is on, and ratio = n_hidden / n_features. Structured codes are those
+    of `solvers.codes.envelope`, such as antipodal pairs; the rug is the random code of Cowsik et al. (2024).
 
     Parameters
     ----------
@@ -126,10 +126,10 @@ def run_envelope(
 
 
 def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[tuple[float, float]]) -> None:
-    """Write each code's name where the region of its least loss is widest, away from points `taken`.
+    """Write each code's name where the region in which it is best is widest, away from points `taken`.
 
-    `winner` has the index in `WINNERS` of the best code at each (p, ratio) of `ds`, the map of
-    `run_envelope`; `taken` are points (p, ratio) that keep their surroundings free.
+    `winner` (p, ratio) holds indices into `WINNERS` of the best code at each point of `ds`, from
+    `run_envelope`; `taken` are points (p, ratio) whose surroundings stay free.
     """
     log_p, ratio = np.log(ds["p"].values), ds["ratio"].values
     free = np.ones(winner.shape, dtype=bool)
@@ -150,9 +150,8 @@ def plot_envelope(
 ) -> Axes:
     """Draw which code has the least loss at each (p, ratio), with contours of its loss over the rug's.
 
-    `ds` is the map of `run_envelope`. `models` are its kinds of weights: "tied", "balanced" (other decoders
-    too) or "free" (features of a code may differ). Names of regions keep away from the points `taken`,
-    (p, ratio).
+    `ds` is from `run_envelope`. `models` are kinds of weights: "tied", "balanced" (other decoders too) or
+    "free" (features of a code may differ). Names of regions keep away from the points `taken`, (p, ratio).
     """
     known = tuple(str(name) for name in ds["models"].values)
     plane = ds.sel(models=validation.choice("models", models, known))
@@ -171,9 +170,9 @@ def plot_envelope(
 
 @plot_function
 def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
-    """Draw losses over p/3 against p, at the grid's ratio nearest to `ratio`: the bracket of the best loss.
+    """Draw losses of rug, best known codes and lower bound, each times 3/p, against p, at one ratio.
 
-    Losses are those of the rug, of the best known codes and the lower bound; `ds` is from `run_envelope`.
+    The ratio is the grid's nearest to `ratio`; `ds` is from `run_envelope`.
     """
     line = ds.sel(ratio=validation.number("ratio", ratio, 0, 1), method="nearest")
     unit = line["p"] / 3.0

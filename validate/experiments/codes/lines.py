@@ -25,8 +25,8 @@ _COLUMNS = {"at": "p", "a": "a", "b": "b", "shift": "shift", "loss": "loss"}
 def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: float = 1e-6) -> xr.Dataset:
     """Compute the best scale, bias and shift of codes at values of p from the least one to 1.
 
-    A code is a kind of model of a few features, a block, such as a triangle of encodings. Its outputs are
-    ReLU(a (G - shift)/(1 - shift) x + b), G the Gram matrix of the encodings.
+    A code repeats a small model, its block, such as three features in two neurons, a triangle. A block's
+    outputs are ReLU(a (G - shift)/(1 - shift) x + b), with G the Gram matrix of its encodings.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
 
 @cache
 def _read_lines() -> list[Line]:
-    """Return for each code its stored parameters along p, a `Line`: sizes, p, scale, bias, shift and loss.
+    """Return the stored results of `run_lines`, a `Line` for each code: p, scale, bias, shift and loss.
 
-    They were written by `run_lines`, and come in the order of the stored file, codes with a shift included.
+    Codes are in the order of the stored file; a code with a shift has a line of its own.
     """
     ds = read.read("codes_lines")
     ends = np.cumsum(ds["nodes"].values)
@@ -82,13 +82,13 @@ def _read_lines() -> list[Line]:
 
 @as_annotated
 def known_blocks(p: npt.ArrayLike, codes: Sequence[str] = CODES) -> list[list[Block]]:
-    """Return for each code its best blocks at each p, in [1e-6, 1], from stored parameters, with no search.
+    """Return the best blocks of each code at each p, from stored parameters, without a search.
 
-    A code is a kind of model of a few features, such as a pair; a `Block` has its best scale and bias. Each
-    code, and each code with a shift, has a list of blocks in the order of `p`. To 1e-5 relative, losses are
-    the lower of two: those that `solvers.codes.blocks` finds, and those of descents from the stored
-    parameters. Below p = 1e-4 those of `solvers.codes.blocks` may be higher by more, as its descents end
-    early.
+    A block is the small model that a code repeats, such as an antipodal pair; a `Block` holds its best scale
+    and bias. The result has a list for each code, and for each code with a shift; the list has a block for
+    each p, all in [1e-6, 1]. Losses are, to 1e-5 relative, the lower of two: those that
+    `solvers.codes.blocks` finds, and those of descents from the stored parameters. Below p = 1e-4 the former
+    may be higher by more, as their descents end early.
 
     Examples
     --------
@@ -111,8 +111,8 @@ def known_envelope(
 ) -> Envelope:
     """Return the least loss of known codes at each (p, ratio), from stored parameters, without a search.
 
-    It is that of mixtures of the `codes`, names in `theory.codes.CODES` such as "pair", with the rug and
-    dropped features. Ratios are n_hidden / n_features. `models` are "tied" (W_out = W_in'), "balanced" (other
+    The minimum is over mixtures of `codes` (names in `theory.codes.CODES` such as "pair") with the rug and
+    dropped features; ratio = n_hidden / n_features. `models` are "tied" (W_out = W_in'), "balanced" (other
     decoders too, with all features of a code alike) or "free" (weights of one code may also differ by orders
     of magnitude).
 

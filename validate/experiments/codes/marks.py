@@ -28,11 +28,11 @@ LOWEST = 2e-3
 
 @as_annotated
 def run_known(folder: str | Path = "") -> xr.Dataset:
-    """Compute the least losses of known codes and the lower bound at each (p, ratio) of a folder's models.
+    """Compute the least losses of known codes and the lower bound at each (p, ratio) of stored models.
 
-    Models are trained autoencoders, read from the files in `folder`, by default the packaged ones
-    (`run_stored`). Known codes are those of `solvers.codes.envelope`, such as pairs and polygons, with the
-    rug, the random code of Cowsik et al. (2024).
+    The models are trained autoencoders, read from the files in `folder`, by default the packaged ones. Known
+    codes are those of `solvers.codes.envelope`, such as pairs and polygons, with the rug, the random code of
+    Cowsik et al. (2024).
 
     Returns
     -------
@@ -56,7 +56,7 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
     Parameters
     ----------
     trained, known : xarray.Dataset
-        Stored models, from `run_stored`, and losses of known codes at their points, from `run_known`.
+        Losses of stored models, from `run_stored`, and of known codes at their (p, ratio), from `run_known`.
 
     Returns
     -------
@@ -64,9 +64,9 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
         Losses are in units of the rug's at the exact ratio of the models, whose n_hidden is whole. Of
         (point): ``p`` and ``ratio``. Of (point, n_features): the least losses of known codes, ``balanced``
         (all features alike) and ``envelope`` (any weights), the ``lower_bound``, and the number of ``seeds``.
-        Of (end, point, n_features), an end being that of a phase of training: ``mean`` of the trained losses
-        over seeds, and ``half``, half the width of Student's interval. They are nan where fewer than three
-        seeds are left once models that a phase broke are masked (`mask_broken_phases`).
+        Of (end, point, n_features), with an end for each phase of training: ``mean`` of the trained losses
+        over seeds, and ``half``, half the width of Student's interval. Both are nan where fewer than three
+        seeds remain; models that a phase broke are left out (`mask_broken_phases`).
     """
     sizes = np.unique(trained["n_features"].values)
     shape = (trained.sizes["end"], len(CELLS), sizes.size)
@@ -98,9 +98,9 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
 
 @plot_function
 def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of trained models, the best known codes and the proved bound, over that of the rug.
+    """Draw losses of trained models, the best known codes and the lower bound, in units of the rug's loss.
 
-    `ds`, of `run_marks`, has these losses at some (p, ratio); there is a group of marks for each, by size.
+    Each (p, ratio) of `ds`, from `run_marks`, has a group of marks, ordered by n_features.
     """
     positions = np.arange(ds.sizes["point"])
     width = 0.8 / ds.sizes["n_features"]
@@ -139,10 +139,9 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
     """Draw the map of the best known balanced codes and the points at which models were trained.
 
-    `plane` is of `run_envelope`, the least losses of codes over (p, ratio), `marks` of `run_marks`, losses of
-    trained models and codes at some points. At each point stands the mean loss of converged models of the
-    largest size trained there over that of the best known balanced code, in per cent, with Student's
-    interval.
+    `plane` is from `run_envelope`, `marks` from `run_marks`. Each point shows by how many per cent the
+    largest trained models exceed the best known balanced code: mean loss at the end of training, with
+    Student's interval.
     """
     points = list(zip(marks["p"].values, marks["ratio"].values, strict=True))
     plot_envelope(plane.sel(p=slice(LOWEST, None)), ax, taken=points)
@@ -161,10 +160,9 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
-    """Return the map of codes with the points of trained models, and their losses.
+    """Return a figure of two panels: the map of codes with the trained models' points, and their losses.
 
-    `plane` is of `run_envelope`, the least losses of codes over (p, ratio), `marks` of `run_marks`, losses of
-    trained models and codes at some points.
+    `plane` is from `run_envelope` (codes over (p, ratio)), `marks` from `run_marks` (trained models).
     """
     sizes = ", ".join(str(n) for n in marks["n_features"].values)
     return Figure(
@@ -187,7 +185,7 @@ def _show_map(trained: xr.Dataset, known: xr.Dataset, plane: xr.Dataset) -> Topi
     """Return text and figures of the report's part "map": which codes are best over (p, ratio).
 
     One figure shows the map with the trained models' losses at their points, the other the maps for three
-    kinds of weights and the bracket of losses at ratio 1/4. `trained` is of `run_stored` (stored models),
+    kinds of weights and the bracket of losses at ratio 1/4. `trained` is from `run_stored` (stored models),
     `known` of `run_known` (losses of known codes at their points), `plane` of `run_envelope` (the map).
     """
     marks = run_marks(trained, known)

@@ -17,14 +17,14 @@ def run_pair(p: Sequence[float], *, starts: int = 20, seed: int = 0) -> xr.Datas
     """Minimise the exact loss of two features on one neuron, with a free decoder and biases, at each p.
 
     `starts` is the number of random starts of the search, `seed` their seed. Copies of this model side by
-    side are a model of any even n_features at ratio 1/2, with the same spreads.
+    side make a model of any even n_features = 2 n_hidden, with the same statistics.
 
     Returns
     -------
     xarray.Dataset
         Of (p): ``loss`` per feature, ``relative_loss`` = loss/rug, ``gradient_norm``, and over the two
         features, with M = W_out W_in: ``diagonal_sd`` and ``bias_sd``, standard deviations of M_ii and b_i;
-        ``row_variance_spread``, that of the squares of M_12 and M_21 over their mean.
+        ``row_variance_spread``, the standard deviation of M_12^2 and M_21^2 over their mean.
     """
     rows = []
     validation.probability("p", p)

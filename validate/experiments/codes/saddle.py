@@ -47,17 +47,18 @@ def run_hessian(
     seed : int, optional
         Seed of the Hadamard rows.
     frequencies : int, optional
-        Terms of the sums over frequencies in the loss; what they leave out is in ``error``.
+        Terms of the sums over frequencies in the loss; the truncation error is part of ``error``.
 
     Returns
     -------
     xarray.Dataset
         Of (case, n_features): ``p``, ``ratio``; the ``lowest`` curvature in units of p and its ``error``; the
         numbers of curvatures, ``modes``, and of ``negative`` ones; ``symmetric``, the least curvature of
-        steps that keep all features alike. Of the step of least curvature, shares of its squared length:
-        ``diagonal_share``, ``bias_share`` and ``skew_share`` (the antisymmetric part). Losses over that of
-        the macroscopic rug, the limit of many features: ``relative_loss`` at the critical point, ``rug_loss``
-        of the rug itself, with equal eigenvalues. ``slope``: length of the gradient that is left.
+        steps that keep all features alike. Shares of the squared length of the eigenvector of least
+        curvature: ``diagonal_share``, ``bias_share`` and ``skew_share`` (the antisymmetric part). Losses over
+        that of the macroscopic rug, the limit of many features: ``relative_loss`` at the critical point,
+        ``rug_loss`` of the rug itself, with equal eigenvalues. ``slope``: norm of the gradient at the
+        critical point.
     """
     rows = []
     for (p, ratio), n in product(cases, n_features):
@@ -198,7 +199,8 @@ def run_polished(
 def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw minus the least curvature over p at the random code ("rug") against n_features, beside n^-1/2.
 
-    It is the least eigenvalue of the loss's Hessian; `ds` is from `run_hessian`.
+    Curvatures are eigenvalues of the loss's Hessian; `ds` is from `run_hessian`, with a line for each (p,
+    ratio).
     """
     for c in range(ds.sizes["case"]):
         case = ds.isel(case=c)
@@ -213,9 +215,9 @@ def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Dataset) -> TopicContent:
     """Return figure and tables of the report's part "saddle": whether random codes ("rugs") are minima.
 
-    The figure has the least curvature against n_features; tables have curvatures at the rug (`hessian`, of
-    `run_hessian`), descents that start near it (`departure`, of `run_departure`) and exact descents from
-    trained models (`polished`, of `run_polished`).
+    The figure has the least curvature against n_features. The tables have curvatures at the rug (`hessian`,
+    from `run_hessian`), descents that start near it (`departure`, from `run_departure`) and exact descents
+    from trained models (`polished`, from `run_polished`).
     """
     share = hessian["negative"] / hessian["modes"]
     many = ", ".join(str(n) for n in hessian["n_features"].values)
@@ -236,9 +238,9 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
 def _hessian_table(ds: xr.Dataset) -> Table:
     """Return the table of the Hessian at the random code ("rug"); `ds` is from `run_hessian`.
 
-    By p, ratio and n_features: loss over the macroscopic one, least curvature over p, number of negative
-    curvatures, least curvature of steps with all features alike, and the shares of the step of least
-    curvature that are on the diagonal, on the bias and antisymmetric.
+    Columns, by p, ratio and n_features: loss over that in the limit of many features, least curvature over p,
+    number of negative curvatures, least curvature of steps with all features alike, and the shares of the
+    eigenvector of least curvature on the diagonal, on the bias and in the antisymmetric part.
     """
     columns = {
         **CASE_COLUMNS,
@@ -263,9 +265,9 @@ def _hessian_table(ds: xr.Dataset) -> Table:
 def _departure_table(ds: xr.Dataset) -> Table:
     """Return the table of descents that start near the random code ("rug"); `ds` is from `run_departure`.
 
-    By p and ratio: losses at the rug and at the end in units of the rug's in the limit, change of M = W_out
-    W_in, shares of features alone, paired and so on, largest off-diagonal |M_ij|, and the gradient's
-    length over p.
+    Columns, by p and ratio: losses at the rug and at the end, in units of the rug's in the limit of many
+    features; change of M = W_out W_in; shares of features alone, paired and so on; largest off-diagonal
+    |M_ij|; norm of the gradient over p.
     """
     columns = {
         **CASE_COLUMNS,
@@ -287,9 +289,9 @@ def _departure_table(ds: xr.Dataset) -> Table:
 def _polished_table(ds: xr.Dataset) -> Table:
     """Return the table of trained models before and after exact descents; `ds` is from `run_polished`.
 
-    By p, ratio and n_features: losses before and after, in units of the rug's in the limit; at the end the
-    gradient's length and the least curvature, both over p, the number of negative ones, and the shares of
-    features alone, paired and so on.
+    Columns, by p, ratio and n_features: losses before and after, in units of the rug's in the limit of many
+    features; at the end, norm of the gradient and least curvature, both over p, number of negative
+    curvatures, and shares of features alone, paired and so on.
     """
     columns = {
         **CASE_COLUMNS,

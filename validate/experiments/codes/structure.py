@@ -60,8 +60,8 @@ class CodeStructure:
 def code_structure(M: npt.ArrayLike) -> CodeStructure:
     """Return which features of the model ReLU(M x + b) are alone, in pairs, in blocks or dropped, by M.
 
-    They are found from the couplings M_ij M_ji / (M_ii M_jj), which do not change if hidden space or the
-    features are rescaled (M -> D M D^-1), unlike the entries themselves.
+    Features are grouped by the couplings M_ij M_ji / (M_ii M_jj). Unlike the entries of M, these do not
+    change if hidden space or the features are rescaled (M -> D M D^-1).
 
     Parameters
     ----------
@@ -148,9 +148,10 @@ SHARE_COLUMNS = {name: f"{{{name}:.0%}}" for name in SHARES}
 def code_shares(M: FloatArray) -> dict[str, float]:
     """Return by name the shares of features that are "alone", "paired", "blocked", "remainder" or "dropped".
 
-    These have a hidden dimension of their own, one with another feature, or some in a block of 3 to 8; take
-    interference from many others; or have a diagonal below a tenth of the largest. "skew" is how uneven pairs
-    are, the median of the larger of -M_ij, -M_ji (1 if even). M is decoder times encoder.
+    M is decoder times encoder. "alone": with a hidden dimension of its own; "paired": shares one with another
+    feature; "blocked": in a block of 3 to 8; "remainder": with interference from many others; "dropped": M_ii
+    is below a tenth of the largest. A sixth entry, "skew", is the median over pairs of the larger of -M_ij
+    and -M_ji (1 if even).
     """
     structure = code_structure(M)
     return {name: getattr(structure, name) for name in (*SHARES, "skew")}

@@ -44,20 +44,23 @@ DRAWN_CELLS = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
 
 
 def symmetry(trained: xr.Dataset) -> xr.Dataset:
-    """Return the statistics of Figs. 4-7 of Cowsik et al. (2024) of trained models, beside the rug's loss.
+    """Return statistics of trained models as in Figs. 4-7 of Cowsik et al. (2024), beside the rug's loss.
 
-    Models are from `validate.training.train`; an end is where a phase of training ends, by the stopping rule
-    or after further steps. Of (model): ``n_features``, ``p``, ``ratio``, ``seed``; ``optimum``, the loss of
-    the macroscopic rug, and ``linear_loss``, that of the best affine model. Of (end, model): ``loss`` per
-    feature, its standard error ``loss_se``, ``excess`` = loss/optimum - 1; with M = W_out W_in,
-    ``diagonal_mean``, ``diagonal_sd``, ``bias_mean`` and ``bias_sd``, means and standard deviations of M_ii
-    and b_i over features; ``row_variance_variance`` (Fig. 6), the variance over rows of the variance of a
-    row's off-diagonal elements, and ``row_variance_spread``, its root over the mean of the row variances;
+    `trained` is from `validate.training.train`. The dimension end has an entry for each phase of training:
+    the stopping rule, further steps.
+
+    Of (model): ``n_features``, ``p``, ``ratio``, ``seed``; ``optimum``, the loss of the rug in the limit of
+    many features, and ``linear_loss``, that of the best affine model. Of (end, model): ``loss`` per feature,
+    its standard error ``loss_se``, ``excess`` = loss/optimum - 1; with M = W_out W_in, ``diagonal_mean``,
+    ``diagonal_sd``, ``bias_mean`` and ``bias_sd``, means and standard deviations of M_ii and b_i over
+    features; ``row_variance_variance`` (Fig. 6), the variance over rows of the variance of a row's
+    off-diagonal elements, and ``row_variance_spread``, its root over the mean of the row variances;
     ``lyapunov_max`` (Eq. 3), the largest sum_j |M_ij|³ / (sum_j M_ij²)^{3/2}, j ≠ i; ``dropped``, the share
-    of features whose M_ii is below a tenth of the largest. Ends of phases that broke a model
-    (`mask_broken_phases`) are nan; ``broken`` (model) marks these models. ``fall`` (model): relative fall of
-    the loss in 100 batches, averaged over a thousand shortly before the stopping rule; nan without a history
-    of losses.
+    of features whose M_ii is below a tenth of the largest.
+
+    After a phase that broke a model (`mask_broken_phases`) its entries are nan; ``broken`` (model) marks such
+    models. ``fall`` (model) is the relative fall of the loss in 100 batches, averaged over a thousand shortly
+    before the stopping rule; nan without a history of losses.
     """
     p, n = trained["p"].values, int(trained["n_features"])
     trained, all_ends = mask_broken_phases(trained), trained
@@ -78,11 +81,11 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 
 
 def _final_falls(trained: xr.Dataset) -> FloatArray:
-    """Return the share (models,) by which losses of `trained` fell in 100 batches near the end, or nan.
+    """Return the share (models,) by which each model's loss fell in 100 batches near the end of training.
 
-    `trained` has models with histories of losses, from `validate.training.train`. The fall is the mean over
-    ten blocks of 100 batches up to the stopping rule, without the last two, which made it end training; it is
-    nan without a history or with fewer blocks.
+    The fall is averaged over ten blocks of 100 batches before the stopping rule, without the last two, which
+    triggered it. It is nan with fewer blocks, or if `trained`, from `validate.training.train`, has no
+    histories of losses.
     """
     falls = np.full(trained.sizes["model"], np.nan)
     if "history" in trained and STOPPING_RULE in trained["end"]:
@@ -108,10 +111,10 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
     Returns
     -------
     xarray.Dataset
-        By model, and by end of training and model, as from `symmetry`: sizes, losses, the rug's loss, and
-        statistics of weights and biases such as ``diagonal_sd``. It has the attributes ``steps`` and
-        ``peak_learning_rate`` (of the converging phase, 0 if there was none), ``samples`` (the number on
-        which a loss was evaluated), ``stored_file``, ``stored_date`` and ``stored_device``.
+        Of (model) sizes and the rug's loss, and of (end of training, model) losses and statistics of weights
+        and biases such as ``diagonal_sd``, as from `symmetry`. Attributes are ``steps`` and
+        ``peak_learning_rate`` (of the converging phase, 0 if there was none), ``samples`` (number of inputs
+        on which a loss was evaluated), ``stored_file``, ``stored_date`` and ``stored_device``.
     """
     datasets = list(read_runs("training", folder=folder, **where).values())
     steps = {int(dataset.attrs.get("steps", 0)) for dataset in datasets}
@@ -125,10 +128,10 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
 
 
 def by_cell(trained: xr.Dataset) -> xr.Dataset:
-    """Return models of `run_stored` on the axes (p, ratio, n_features, seed) in place of ``model``.
+    """Return models from `run_stored` on the axes (p, ratio, n_features, seed) in place of ``model``.
 
-    Only models at twelve points (p, ratio), p of 0.01, 0.05, 0.1 and 0.4, with ratios within 5 % of 0.12,
-    0.25 and 0.5; nan where none was trained.
+    Only models of twelve points are kept: p = 0.01, 0.05, 0.1 and 0.4, with ratios within 5 % of 0.12, 0.25
+    and 0.5. Combinations that were not trained are nan.
     """
     near = nearest_ratio(trained["ratio"])
     in_cell = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))
@@ -157,9 +160,10 @@ def change_with_size(values: xr.DataArray, small: int, large: int, level: float 
 
 @plot_function
 def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
-    """Draw means over seeds of the statistic `name` against n_features; open markers: the stopping rule.
+    """Draw means over seeds of the statistic `name` against n_features, a line for each of some (p, ratio).
 
-    `ds` is of `run_stored`, `label` that of the axis; with `legend` lines are named.
+    `ds` is from `run_stored`; open markers are values at the stopping rule, if there are later ends. `label`
+    is the label of the y axis; with `legend` the lines are named.
     """
     cells = by_cell(ds)[name]
     for k, (p, ratio) in enumerate(DRAWN_CELLS):
@@ -181,9 +185,9 @@ INTERVALS = f"Intervals are Student's over seeds, {LEVEL:.0%}"
 
 
 def describe_ends(trained: xr.Dataset) -> str:
-    """Return a sentence on the two ends of training compared: the stopping rule, and so many further steps.
+    """Return a sentence on the two ends of training: the stopping rule, and a number of further steps.
 
-    Their number is that of the attribute ``steps`` of `trained`, stored models.
+    The number is the attribute ``steps`` of `trained`, from `run_stored`.
     """
     return (
         f"Ends: the stopping rule of the source, and a further phase of {trained.attrs['steps']} steps with "
@@ -195,9 +199,9 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
     """Return text, figure and tables of the report's part "symmetry": features alike, by size.
 
     The figure has four statistics against n_features: standard deviations of the diagonal and the bias,
-    spread of row variances, Lyapunov ratio. One table has their factors from each size to the next, the other
-    those of the best pair. `trained` is of `run_stored`, the statistics of stored models, `pair` of
-    `run_pair`, those of the best model of two features on one neuron.
+    spread of row variances, Lyapunov ratio. One table has the factors by which they change from each size to
+    the next, the other the statistics of the best model of two features on one neuron (`pair`, from
+    `run_pair`). `trained` is from `run_stored`.
     """
     cells, rows = by_cell(trained), []
     for p, ratio in CELLS:
@@ -244,7 +248,7 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
 
 
 def stored_models(**where: Any) -> Run:
-    """Return the declaration of a run of `run_stored`: of the stored training runs with these settings."""
+    """Declare a call of `run_stored` that selects training runs by these settings, such as steps=8000."""
     settings = {"where": where}
     return Run(run_stored, settings, settings)
 

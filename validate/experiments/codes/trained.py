@@ -27,16 +27,16 @@ def run_structure(
     steps: int = 4000,
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train the models of p × ratio × seed, and return which features are alone, in pairs or in blocks.
+    """Train models for all p × ratio × seeds; return which features are alone, in pairs or in blocks.
 
-    Each has `n_features`, and one of `seeds`. `schedule` says where training ends: at a "stopping rule"
-    ("paper"), "converged" after `steps` steps of falling learning rate, or at "both" in turn; with `device`
-    they are settings of `superposition.validate.training.train`.
+    `schedule` says where training ends: at a "stopping rule" ("paper"), "converged" after `steps` steps of
+    falling learning rate, or at "both" in turn. `schedule`, `steps` and `device` are settings of
+    `superposition.validate.training.train`.
 
     Returns
     -------
     xarray.Dataset
-        By model, and by (end, model): sizes, losses and weight statistics as from `symmetry`, but with exact
+        Of (model) sizes, of (end, model) losses and weight statistics, as from `symmetry` but with exact
         losses and their errors. Of (end, model) also: the shares of the features that are ``dropped``,
         ``alone``, ``paired``, in larger blocks (``blocked``) or in none (``remainder``), and ``skew``, how
         uneven the pairs are (`CodeStructure`); ``kurtosis`` (median over rows of the exact excess kurtosis of
@@ -60,9 +60,9 @@ def run_structure(
 
 @plot_function
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the shares of features alone, in pairs, in blocks and so on, one bar a model; of `run_structure`.
+    """Draw for each model a bar of the shares of its features alone, in pairs, in blocks and so on.
 
-    Models are those at the last end of training.
+    `ds` is from `run_structure`; models are those at the last end of training.
     """
     last_end = ds.isel(end=-1)
     start = np.zeros(last_end.sizes["model"])
@@ -80,8 +80,9 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_structure(ds: xr.Dataset) -> TopicContent:
     """Return figure and table of the report's part "structure", from `ds` of `run_structure`.
 
-    Both have, for each trained model, the shares of features alone, in pairs, in blocks, dropped or in none
-    of these; the table also the loss over the random code's, less 1, the skew of pairs and the kurtosis.
+    Figure and table have the shares of each trained model's features alone, in pairs, in blocks, dropped or
+    in none of these. The table also has the loss over the random code's, less 1, the skew of pairs and the
+    kurtosis.
     """
     size = f"n_features = {int(ds['n_features'][0])}, trained in this run"
     caption = (

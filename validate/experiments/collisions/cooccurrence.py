@@ -56,17 +56,17 @@ def run_cooccurrence(
         Of (lam, p, run), at the end, from `solvers.collisions.collision_counts`: ``polysemantic`` neurons,
         which hold two features or more; pairs of features on a neuron with opposite (``benign``) and equal
         signs (``malign``); ``dead`` features; ``nonzeros`` and ``l1_norm``, means over encodings. Also
-        ``polysemantic_0.25`` and ``polysemantic_0.8``, counts at shifted thresholds; ``diverged``.
-        Models are also trained with one feature at a time, which leaves ``before`` (lam, run) polysemantic
-        neurons, and trained on at each p, which leaves ``after`` (lam, p, run). Coordinates ``lam_normal``
-        (lam) and ``on`` (p), the expected number of features on, p n.
+        ``polysemantic_0.25`` and ``polysemantic_0.8``, counts at shifted thresholds; ``diverged``. Second
+        experiment: training with one feature at a time leaves ``before`` (lam, run) polysemantic neurons, and
+        further training at each p leaves ``after`` (lam, p, run). Coordinates ``lam_normal`` (lam) and ``on``
+        (p), the expected number of features on, p n.
 
     Notes
     -----
-    Expect the count to fall where p reaches lam_normal, not where p n reaches 1: heuristic, from the reduced
-    model of the documentation. Where p n is well above 1, several encodings add up in each activation, and
-    the l1 term on it no longer singles out one-hot encodings: ``nonzeros`` says so. There a neuron carries
-    parts of many features, and the count depends on the threshold.
+    The count should fall where p reaches lam_normal, not where p n reaches 1: a heuristic, from the
+    reduced model of the documentation. Where p n is well above 1, several encodings add up in each
+    activation, and the l1 term on it no longer singles out one-hot encodings: ``nonzeros`` says so. There a
+    neuron carries parts of many features, and the count depends on the threshold.
 
     Examples
     --------
@@ -108,11 +108,11 @@ def run_cooccurrence(
 
 @plot_function
 def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> Axes:
-    """Draw a count of polysemantic neurons over its mean for one-hot inputs, against p over the l1 strength.
+    """Draw a count of polysemantic neurons over its mean for one-hot inputs, against p/lam_normal.
 
-    The strength is lam/4, lam that of the loss as Lecomte et al. (2024) print it. `ds` is from
-    `run_cooccurrence`; `name` is the variable to draw: "polysemantic", "polysemantic_0.8" (at another
-    threshold), or "after" (of models trained first with one feature at a time, then with p).
+    `ds` is from `run_cooccurrence`, with a line for each lam; lam_normal = lam/4. `name` is the variable to
+    draw: "polysemantic", "polysemantic_0.8" (at another threshold), or "after" (of models trained first with
+    one feature at a time, then with p).
     """
     name = validation.choice("name", name, tuple(str(key) for key in ds.data_vars))
     level = name.partition("_")[2] or f"{ds.attrs['threshold']:g}"
@@ -129,11 +129,10 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> A
 
 
 def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
-    """Return the probability p at which polysemantic neurons are half as many as for one-hot inputs.
+    """Return the p/lam_normal at which the count `name` is half of its mean for one-hot inputs.
 
-    p is that of each feature to be on, divided by lam/4, and interpolated linearly among those that were run;
-    nan if none reaches it. lam is the strength of the l1 penalty, whose position on the axis of `ds`, from
-    `run_cooccurrence`, is `k`; `name` is the variable with the count.
+    `ds` is from `run_cooccurrence`, `k` the position on its axis ``lam`` of the l1 strength, and lam_normal =
+    lam/4. The value is interpolated linearly between the p that were run; nan if none halves the count.
     """
     at = ds.isel(lam=k).transpose("run", "p", ...)
     return crossing(ds["p"] / float(ds["lam_normal"][k]), (at[name] - at["before"] / 2).values)
@@ -142,8 +141,8 @@ def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
 def _show_together(ds: xr.Dataset) -> TopicContent:
     """Return text and figure of the report's part "together": collisions if features are on together.
 
-    The figure has counts of polysemantic neurons, at two thresholds, over those for one-hot inputs, against p
-    over the l1 strength; the text has the p at which counts are halved. `ds` is of `run_cooccurrence`.
+    The figure has counts of polysemantic neurons, at two thresholds, over those for one-hot inputs, against
+    p/lam_normal; the text has the p at which counts are halved. `ds` is from `run_cooccurrence`.
     """
     caption = (
         "Each feature is on with probability p, independently. The count is predicted to fall where p is "

@@ -33,10 +33,10 @@ def run_course(
 ) -> xr.Dataset:
     """Stop the gradient flow at several times, and count polysemantic neurons as if interference ended there.
 
-    The flow is that of encodings with an l1 term. The count gives every feature, in the order of weights, the
-    neuron of its largest weight whose sign no other feature has taken there
-    (:func:`superposition.solvers.collisions.assign`). If it is already the final one, interference has no
-    effect after that time.
+    The flow is that of encodings with an l1 term. The count gives each feature in turn, largest weight first,
+    the neuron of its largest weight whose sign no other feature has taken there
+    (:func:`superposition.solvers.collisions.assign`). If the count at a time is already the final one,
+    interference has no effect after that time.
 
     Parameters
     ----------
@@ -53,8 +53,9 @@ def run_course(
     -------
     xarray.Dataset
         Over (time, run): ``count``, polysemantic neurons if interference ends then; ``held``, share of the
-        pairs of features whose overlap is positive, that is, held down by interference; ``nonzeros`` of an
-        encoding. Attribute ``expected``: the count if chance alone decides.
+        pairs of features whose overlap is positive, so that interference pushes them apart; ``nonzeros``,
+        mean number of nonzero weights of an encoding. Attribute ``expected``: the count if chance alone
+        decides.
 
     Examples
     --------
@@ -86,10 +87,10 @@ def run_course(
 
 @plot_function
 def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw polysemantic neurons over their expected number, and the share of positive overlaps, against time.
+    """Draw two curves against time: the count over its value by chance, and the share of positive overlaps.
 
-    The number is expected if chance alone decides. Overlaps are those of pairs of features. `ds` is from
-    `run_course`.
+    The count is of polysemantic neurons if interference ended at that time; overlaps are W_i.W_j of pairs of
+    features. `ds` is from `run_course`.
     """
     ax.axhline(1.0, color="0.5", linestyle="--", label="chance alone")
     ratio = (ds["count"] / ds.attrs["expected"]).transpose("time", "run")
@@ -108,8 +109,8 @@ def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_course(ds: xr.Dataset) -> TopicContent:
     """Return text and figure of the report's part "course": up to when interference changes the count.
 
-    The figure has, by time, the polysemantic neurons if interference ended then, over their number by chance,
-    and the share of positive overlaps; `ds` is from `run_course`.
+    By time, the figure has (polysemantic neurons if interference ended then) / (their number by chance), and
+    the share of positive overlaps. `ds` is from `run_course`.
     """
     counts = ds["count"].values
     ratio = counts / ds.attrs["expected"]

@@ -29,10 +29,11 @@ class Rule:
 
 
 def batch_size_and_weight(n: int, p: float) -> tuple[int, float]:
-    """Return the number of inputs in a batch, none of them zero, and the weight of each in the loss.
+    """Return (inputs in a batch, weight of each in the loss) if inputs that are all zero are left out.
 
-    Each of n features is on with probability p. A feature is on four times in a batch, on average, and the
-    loss is normalised per feature that is on: for p -> 0 it tends to the loss on the standard basis.
+    Each of n features is on with probability p. The batch is so large that a feature is on four times in it,
+    on average. The loss is normalised per feature that is on: for p -> 0 it tends to the loss on the standard
+    basis.
     """
     share = -math.expm1(n * math.log1p(-p)) if p < 1 else 1.0  # of the inputs that have a feature on
     batch = max(1, round(DRAWS * share / p))
@@ -42,8 +43,7 @@ def batch_size_and_weight(n: int, p: float) -> tuple[int, float]:
 def draw_inputs(torch: Any, count: int, n: int, p: float, generator: Any) -> Any:
     """Return (count, n) random inputs of 0 and 1, features on with probability p, given at least one is.
 
-    `generator` is a torch generator; inputs are on its device. The first feature that is on has a truncated
-    geometric law; those after it are independent again. Inputs without any feature have no gradient, so that
+    `generator` is a torch generator, on whose device the inputs are. All-zero inputs have no gradient:
     leaving them out changes the mean by a known factor only.
     """
     device = generator.device
@@ -60,10 +60,10 @@ def draw_inputs(torch: Any, count: int, n: int, p: float, generator: Any) -> Any
 def _draw_batches(
     torch: Any, runs: int, n: int, p: float, batch: int, generators: Sequence[Any], most: int
 ) -> Iterator[Any]:
-    """Yield inputs of 0 and 1 (runs, batch, n) of each step, without end; `generators` has one for each run.
+    """Yield for each step a batch of inputs of 0 and 1, (runs, batch, n), without end.
 
-    Features are on with probability p, none of the inputs is all 0. `most` is the number of steps to come,
-    which bounds the inputs drawn ahead.
+    Features are on with probability p, and no input is all 0. `generators` has a torch generator for each
+    run; `most` is the number of steps to come, which bounds the inputs drawn ahead.
     """
     ahead = max(1, min(_DRAWN // (batch * n), most))
     while True:
@@ -146,10 +146,9 @@ def train_stack(
 def _step_weights(torch: Any, both: Sequence[Any], slopes: Sequence[Any], lam: Any, rule: Rule) -> None:
     """Take a gradient step of each tensor in `both`, [E, D] or [E] if tied, in place.
 
-    Weights are first multiplied by 1 - learning rate * decay; then the step is subtracted. For the optimiser
-    "gd" a soft threshold of size learning rate * `lam` follows, of E, or of both if the penalty is on
-    weights. `slopes` are the gradients (runs, n, m), `lam` the l1 strengths (runs, 1, 1), `rule` the
-    settings.
+    Weights are first multiplied by 1 - learning rate * decay; then the step is subtracted. The optimiser "gd"
+    adds a soft threshold of size learning rate * `lam` to E, or to E and D if the penalty is on weights.
+    `slopes` are the gradients (runs, n, m), `lam` the l1 strengths (runs, 1, 1), `rule` the settings.
     """
     for k, (W, slope) in enumerate(zip(both, slopes, strict=False)):
         W.mul_(1 - rule.learning_rate * rule.weight_decay)

@@ -51,8 +51,8 @@ def run_fig3(
     scale : float
         Standard deviation of the first weights times sqrt(m).
     seed, workers : int
-        Run r of size m starts from ``default_rng([seed, n_features, m, r])``: the same whatever else is run,
-        and however many threads, `workers`, share the runs.
+        Run r of size m starts from ``default_rng([seed, n_features, m, r])``, whatever else is run. `workers`
+        is the number of threads, which does not change results.
 
     Returns
     -------
@@ -61,11 +61,12 @@ def run_fig3(
         neuron of their largest first weight), ``stayed_pairs`` (polysemantic neurons with two of these),
         ``dead`` (features on no neuron), ``unfinished`` (encodings with more than one nonzero weight). Over
         (n_hidden, run, rank): ``won``, the share of the features that end on the neuron of their largest,
-        second largest, ... first weight. Over n_hidden, expected counts: ``quoted`` = n^2/(4m), and, of
-        :func:`theory.expected_polysemantic`, ``exclusive`` (each feature has a place, a neuron and a sign, of
-        its own) and ``independent`` (places drawn independently); ``preference``, the weight of a place
-        beside another feature over that of one on an empty neuron, at which
-        :func:`solvers.collisions.displaced_polysemantic` has the mean count (nan if none fits).
+        second largest, ... first weight. Over n_hidden, expected counts: ``quoted`` = n^2/(4m), and two from
+        :func:`theory.expected_polysemantic`, where each feature takes a place, a neuron and a sign:
+        ``exclusive`` (all places differ) and ``independent`` (places drawn independently). ``preference`` is
+        (odds of the free place on a neuron with another feature) / (odds of a place on an empty neuron),
+        fitted so that :func:`solvers.collisions.displaced_polysemantic` has the mean count (nan if none
+        fits).
 
     Examples
     --------
@@ -92,13 +93,13 @@ def run_fig3(
 
 
 def _count_ends(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
-    """Return counts of polysemantic neurons, and of where features end, by run; of flows from W0 (run, n, m).
+    """Run the flow from W0 (run, n, m); return, by run, polysemantic neurons and where features end.
 
     `lam` is the flow's l1 strength, `workers` the number of threads. Of (run): ``polysemantic`` neurons;
     ``stayed``, the share of features that end on the neuron of their largest first weight; ``stayed_pairs``,
-    neurons with two of these; ``dead`` features; ``unfinished`` ones, with several nonzero weights. ``won``
-    (run, rank) has the share of features that end on the neuron with their largest first weight, the second
-    largest, and so on.
+    neurons with two of these; ``dead`` features; ``unfinished`` ones, with several nonzero weights. Of (run,
+    rank): ``won``, the share of features that end on the neuron of their largest (rank 1), second largest,
+    ... first weight.
     """
     m = W0.shape[-1]
     result = solvers.flow(W0, lam, T_END / lam, tol=RTOL, workers=workers)
@@ -120,12 +121,11 @@ def _count_ends(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
 
 
 def _draw_against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
-    """Draw numbers of polysemantic neurons against m, over n^2/(4m) if `ratio`, beside predictions.
+    """Draw polysemantic neurons against m, over n^2/(4m) if `ratio`; return (axes, least positive count).
 
-    Return axes and the least positive value of a run. Predictions are n^2/(4m) and `expected_polysemantic`: a
-    feature takes a pair (neuron, sign) that no other feature has, or any pair at random. `ds` has
-    ``polysemantic`` (n_hidden, run), with or without an axis ``optimiser``, as from `run_fig3` or
-    `run_trained`.
+    Lines are predictions: n^2/(4m) and `expected_polysemantic`, where each feature takes a pair (neuron,
+    sign), one that no other feature has or any. `ds` has ``polysemantic`` (n_hidden, run), with or without an
+    axis ``optimiser``, as from `run_fig3` or `run_trained`.
     """
     n, m = ds.attrs["n_features"], ds["n_hidden"].values
     fine = np.unique(np.geomspace(m.min(), m.max(), 100).astype(int))
@@ -170,7 +170,7 @@ def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_ratio(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw mean numbers of polysemantic neurons over n^2/(4m) against m, and the predictions likewise.
+    """Draw mean numbers of polysemantic neurons, divided by n^2/(4m), against m, beside the predictions.
 
     `ds` is from `run_fig3`, `run_trained` or `run_printed`.
     """

@@ -12,9 +12,10 @@ MARKERS = "osD^v<>ph"
 
 
 def draw_runs(ax: Axes, x: npt.ArrayLike, samples: npt.ArrayLike, k: int, label: str, line: str = "") -> None:
-    """Draw means of `samples` over runs (last axis) against x, with intervals, in the k-th marker and colour.
+    """Draw means of `samples` over runs, with intervals, against x, in the k-th marker and colour.
 
-    `label` is the legend's text, `line` Matplotlib's line style between the means, "" for none.
+    `samples` is (len(x), runs). `label` is the legend's text, `line` Matplotlib's line style between the
+    means, "" for none.
     """
     style = {"fmt": MARKERS[k % len(MARKERS)] + line, "color": f"C{k + 1}", "markersize": 4}
     draw_means(ax, x, samples, label=label, **style)

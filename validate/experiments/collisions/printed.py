@@ -79,9 +79,9 @@ def _show_constant(printed: xr.Dataset, long: xr.Dataset, flow: xr.Dataset) -> T
     """Return text, figures and tables of the report's part "constant": the constant in the count n^2/(4m).
 
     Figures have polysemantic neurons, and their ratio to n^2/(4m), against m; tables have counts over both
-    predictions, and shares of features that keep the neuron of their largest first weight. `printed` is of
-    `run_printed`, trained models; `long` and `flow` are of `run_fig3`, ends of the flow at the printed sizes
-    and at smaller ones.
+    predictions, and shares of features that keep the neuron of their largest first weight. `printed` is from
+    `run_printed` (trained models), `long` and `flow` are from `run_fig3` (ends of the flow, at the printed
+    sizes and at smaller ones).
     """
     last, n, lam = printed.isel(step=-1), printed.attrs["n_features"], printed.attrs["lam"]
     counts = [ds["polysemantic"].reset_coords(drop=True) for ds in (long, last)]
@@ -126,8 +126,9 @@ def _split_by_n_hidden(ds: xr.Dataset) -> Iterator[tuple[int, int, xr.Dataset]]:
 def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
     """Return the table of mean counts of polysemantic neurons, also over n^2/(4m) and n(n-1)/(2(2m-1)).
 
-    The latter is the expected count if each feature has a neuron and a sign of its own, at random.
-    `by_origin` has datasets of `run_printed` or `run_fig3`, by what trained them, such as the flow.
+    n(n-1)/(2(2m-1)) is the expected count if each feature has a neuron and a sign of its own, at random.
+    `by_origin` maps a label of what trained the models, such as the flow, to a dataset from `run_printed` or
+    `run_fig3`.
     """
     columns = ("by", "n", "m", "runs", "count", "count / (n²/4m)", "count / one place a feature")
     rows = []
@@ -144,10 +145,9 @@ def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
 def _places_table(*datasets: xr.Dataset) -> Table:
     """Return a table of the shares of features that end on the neuron of their largest first weight.
 
-    Beside them: the share that ends on the neuron of the second largest; the neurons that two such features
-    share, over their number by chance; how readily the others take the free place on a neuron that holds a
-    feature, over one on an empty neuron, a fit; and features on no neuron. `datasets` are of `run_fig3`, one
-    row for each of their numbers of neurons.
+    Further columns: the share that ends on the neuron of the second largest first weight; neurons that two
+    features share, both by their largest weight, over their number by chance; the fitted ``preference`` of
+    `run_fig3`; and features on no neuron. `datasets` are from `run_fig3`; each n_hidden has a row.
     """
     measured = ("share that stays", "second wins", "pairs that stay / chance", "preference", "on no neuron")
     rows = []

@@ -55,7 +55,7 @@ def run_remedy(
     before: float = 8.0,
     device: str = "auto",
 ) -> xr.Dataset:
-    r"""Train, split every polysemantic neuron, continue training, and count the pairs of features that part.
+    r"""Train, split every polysemantic neuron, train on, and count the pairs of features that separate.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def run_remedy(
         Models are trained tied. A "tied" split divides the weights of both copies by sqrt(2). An "untied" one
         copies incoming weights and halves outgoing ones; encoder and decoder are then trained separately.
     correlation : float
-        Of the noise on the weights of a copy, in [0, 1]; 1 shifts all of them alike.
+        Correlation between the noise of the weights of a copy, in [0, 1]; 1 shifts all of them alike.
     regularised : bool
         Whether the l1 term stays on after the split.
     penalty : {"activations", "weights"}
@@ -84,10 +84,10 @@ def run_remedy(
     Returns
     -------
     xarray.Dataset
-        ``pairs`` (lam): neurons that were split. Of (lam, eps, time), numbers of these: both features have
-        settled, on different copies (``apart``) or on the same (``together``); ``undecided``, one still has
-        weights on both; ``lost``, one is on neither. ``predicted`` and ``predicted_together``, the shares
-        that `theory.collisions.separated_share` gives for tied weights.
+        ``pairs`` (lam): neurons that were split. Of (lam, eps, time), their numbers by outcome: ``apart`` and
+        ``together``, both features have settled, on different copies or on the same; ``undecided``, a feature
+        still has weights on both copies; ``lost``, a feature is on neither. ``predicted`` and
+        ``predicted_together``, the shares that `theory.collisions.separated_share` gives for tied weights.
 
     Examples
     --------
@@ -178,12 +178,12 @@ def _train_on(
     penalty: str,
     device: str,
 ) -> dict[int, FloatArray]:
-    """Continue training after `splits` at l1 strength `lam`; return weights by step, at each of `stops`.
+    """Continue training after `splits` at l1 strength `lam`; return weights (split, feature, neuron) by step.
 
     A split is a model in which each polysemantic neuron was replaced by two perturbed copies
-    (`split_neurons`), by the `protocol` "tied" or "untied". Weights are arrays (split, feature, neuron),
-    padded with zeros; of encoder E and decoder D, after an untied split, sign(E) sqrt(E D) is returned,
-    0 where E D < 0. `penalty` says what the l1 term acts on, "activations" or "weights", as in `run_remedy`.
+    (`split_neurons`), by the `protocol` "tied" or "untied". `stops` are the steps; weights are padded with
+    zeros. After an untied split, sign(E) sqrt(E D) is returned, 0 where E D < 0, of encoder E and decoder D.
+    `penalty` says what the l1 term acts on, "activations" or "weights", as in `run_remedy`.
     """
     width = max(split.encoder.shape[1] for split in splits)
     first, second = (
@@ -205,9 +205,9 @@ def _train_on(
 
 @plot_function
 def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
-    """Draw the share of split neurons that parted, at the i-th lam, against time; lines are predicted.
+    """Draw the share of split neurons whose features separated against time, with predictions as lines.
 
-    `ds` is from `run_remedy`.
+    `ds` is from `run_remedy`; `i` is the position of the l1 strength on its axis ``lam``.
     """
     fine = np.linspace(0.0, 1.05 * float(ds["time"].max()), 200)
     for k, size in enumerate(ds["eps"].values):
@@ -227,9 +227,9 @@ def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
 def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
     """Return (time at which both features have settled in half of the split neurons, its prediction).
 
-    Features settle on the same copy or on different ones. Times are in units of 1/``lam_normal``, of `ds`
-    from `run_remedy` at positions `i` of lam and `k` of eps. The interval is exact for the share of settled
-    neurons, and interpolated between the times counted; nan if half is not reached.
+    Features settle on the same copy or on different ones. `ds` is from `run_remedy`, `i` and `k` are
+    positions on its axes ``lam`` and ``eps``; times are in units of 1/``lam_normal``. The interval is exact
+    for the share of settled neurons, and interpolated between the times counted; nan if half is not reached.
     """
     hits, pairs, times = (ds["apart"] + ds["together"]).values[i, k], int(ds["pairs"][i]), ds["time"].values
     shares = [share(int(n_hits), pairs) for n_hits in hits]
@@ -244,10 +244,10 @@ def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
 
 
 def _outcome_cells(at: xr.Dataset) -> list[str]:
-    """Return table cells: the number of split neurons, and the share of each outcome, or dashes if 0.
+    """Return table cells: the number of split neurons, and the share of each outcome, or dashes if 0 split.
 
-    Outcomes, in order: both features are on different copies of the neuron, on the same copy, undecided, or
-    lost. `at` is a dataset of `run_remedy` at one lam, eps and time.
+    Outcomes, in order: the two features are on different copies of the neuron, on the same copy, undecided,
+    or lost. `at` is a dataset from `run_remedy` at one lam, eps and time.
     """
     pairs = int(at["pairs"])
     n_apart, *others = (int(at[name]) for name in OUTCOMES)
@@ -259,9 +259,9 @@ def _outcome_cells(at: xr.Dataset) -> list[str]:
 def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
     """Return text, figure and tables of the report's part "remedy": splitting polysemantic neurons.
 
-    The figure has the share of split neurons whose features part, against time; tables have all outcomes by
-    l1 strength and perturbation, and by way of splitting. `ds` is from `run_remedy` (outcomes of splits),
-    `variants` of `run_variants` (the same, by way to split).
+    The figure has the share of split neurons whose features separate, against time. Tables have all outcomes
+    by l1 strength and perturbation (`ds`, from `run_remedy`), and by way of splitting (`variants`, from
+    `run_variants`).
     """
     caption = (
         "Share of split neurons whose two features are on different copies, for each λ; lines are predicted "
@@ -289,8 +289,8 @@ def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
 def _outcome_table(ds: xr.Dataset) -> Table:
     """Return the table of outcomes of splitting neurons, by l1 strength and size of the perturbation.
 
-    Columns are the number of split neurons, shares of outcomes at the last time and that predicted for
-    features that part, and the median time of settling with its prediction; `ds` is from `run_remedy`.
+    Columns are the number of split neurons, the share of each outcome at the last time, the predicted share
+    of separated features, and the median time of settling with its prediction. `ds` is from `run_remedy`.
     """
     rows = []
     for i, k in np.ndindex(ds.sizes["lam"], ds.sizes["eps"]):

@@ -39,13 +39,13 @@ def run_trained(
     n_features, n_hidden : int, sequence of int
         n, and values of m.
     lam, seeds : float, sequence of int
-        l1 strength of the printed loss, positive, four times that of the normal form; at least two runs.
+        l1 strength of the printed loss, positive, lam = 4 lam_normal; seeds of the runs, at least two.
     optimisers : sequence of {"flow", "gd", "sign", "adamw"}
         "flow" is `solvers.collisions.flow` at lam/4 in place of training, from the same first weights.
     time, adamw_steps : float, int
-        Length of the flow and of gradient descent in units of 1/lam_normal; steps of AdamW, which moves
-        weights by about its learning rate a step, whatever lam is: it takes some thousand until encodings are
-        one-hot.
+        Length of the flow and of gradient descent in units of 1/lam_normal; number of steps of AdamW. AdamW
+        moves weights by about its learning rate a step, whatever lam is: encodings are one-hot after some
+        thousand steps.
     device : {"auto", "cpu", "cuda"}
 
     Returns

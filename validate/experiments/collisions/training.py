@@ -183,10 +183,10 @@ def merge_settings(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dat
 
 
 def with_shifted(ds: xr.Dataset) -> xr.Dataset:
-    """Return `ds`, of `train_l1` at one step, with counts of polysemantic neurons at other thresholds added.
+    """Return `ds`, from `train_l1` at one step, with counts of polysemantic neurons at other thresholds.
 
-    A neuron is polysemantic if two features have a weight above the threshold on it. The counts (run) are
-    named ``polysemantic_0.25`` and ``polysemantic_0.8`` by the thresholds.
+    A neuron is polysemantic if two features have a weight on it above the threshold. The thresholds are in
+    the names of the added counts (run): ``polysemantic_0.25`` and ``polysemantic_0.8``.
     """
     for threshold in SHIFTED:
         counts = collision_counts(ds["W"].values, threshold)["polysemantic"]
@@ -199,9 +199,9 @@ def _checked_rule(
 ) -> Rule:
     """Return the validated settings of a training step, a `Rule`; ValueError if they do not go together.
 
-    `rate` is the learning rate, `decay` the weight decay; None means the optimiser's default. `optimiser` is
-    "gd", "sign" or "adamw", `penalty` what the l1 term acts on, "activations" or "weights"; p None is one-hot
-    inputs.
+    `optimiser` is "gd", "sign" or "adamw". `rate` is the learning rate and `decay` the weight decay; None is
+    the optimiser's default. `penalty`, "activations" or "weights", is what the l1 term acts on. p is the
+    probability that a feature is on; None is one-hot inputs.
     """
     optimiser = validation.choice("optimiser", optimiser, OPTIMISERS)
     p = None if p is None else validation.number("p", p, 0, 1, brackets="(]")
@@ -251,10 +251,10 @@ def _seeded_generator(torch: Any, torch_device: Any, model: Sequence[int], p: fl
 
 
 def _run_chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slice]:
-    """Return slices of the runs, as many in each as fit the cache ("cpu") or memory ("cuda") of `device`.
+    """Return slices of the runs that fit the cache (`device` "cpu") or the memory ("cuda") together.
 
-    Arrays of a run are weights (n, m), and `batch` inputs and outputs (n) and activations (m); at most 2^18
-    (cpu) or 2^29 (cuda) entries of the largest of them are stacked.
+    Arrays of a run are weights (n, m), and `batch` inputs and outputs (n) and activations (m). At most 2^18
+    (cpu) or 2^29 (cuda) entries of the largest of these are stacked.
     """
     largest = max(n * m, batch * m, batch * n)
     size = max(1, (STACK_CPU if device == "cpu" else STACK_CUDA) // largest)

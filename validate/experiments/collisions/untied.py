@@ -20,7 +20,10 @@ from .training import merge_settings, train_l1
 
 @dataclass(frozen=True)
 class Case:
-    """First weights of encoder and decoder, and the penalty and weight decay in training."""
+    """First weights of encoder and decoder, and the penalty and weight decay in training.
+
+    `l1` and `decay` are in units of the l1 strength lam; if `equal`, decoders begin equal to encoders.
+    """
 
     penalty: str = "activations"
     l1: float = 1.0  # over lam
@@ -132,8 +135,8 @@ def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_untied(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "untied", from `ds` of `run_untied`.
 
-    The figure has |D|/|E| of decoder and encoder against time beside its prediction; the table has, by case,
-    cosine of E and D, |D|/|E|, |E - D|/|D| and the share of dead features, at the end.
+    The figure has |D|/|E|, D decoder and E encoder, against time beside its prediction; the table has, by
+    case, cosine of E and D, |D|/|E|, |E - D|/|D| and the share of dead features, at the end.
     """
     caption = (
         "An l1 term on activations acts on the encoder alone, and the line is its closed solution for one "

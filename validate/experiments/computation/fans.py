@@ -19,36 +19,32 @@ EPS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02)  # small weights of fans, of which the be
 
 
 def with_sizes(ds: xr.Dataset, sizes: Sequence[Size]) -> xr.Dataset:
-    """Return `ds`, which has a dimension ``size``, with the coordinates n_features and n_hidden.
-
-    They are pairs in `sizes`.
-    """
+    """Return `ds` with the coordinates n_features and n_hidden along ``size``: the pairs in `sizes`."""
     n_features, n_hidden = np.array(sizes).T
     return ds.assign_coords(n_features=("size", n_features), n_hidden=("size", n_hidden))
 
 
 def size_label(at: xr.Dataset | xr.DataArray) -> str:
-    """Return the numbers of features and neurons of `at`, data of one size, as text, such as "3 on 2"."""
+    """Return the n_features and n_hidden of `at`, data of one size, as text, such as "3 on 2"."""
     return f"{int(at['n_features'])} on {int(at['n_hidden'])}"
 
 
 def losses_over_p(best: BestNetwork, p: float) -> dict[str, float]:
-    """Return losses of a search, divided by p: "best", its "error", "naive", and the "lower_bound".
+    """Return losses per feature, divided by p: "best", its "error", "naive", and the "lower_bound".
 
-    Losses are per feature; `best` is what `best_network` found, and has them. The naive network has neurons
-    of one feature each.
+    `best` is the result of `best_network`; the naive network has neurons of one feature each.
     """
     names = {"best": "loss", "lower_bound": "lower_bound", "naive": "naive", "error": "error_estimate"}
     return {name: getattr(best, field) / p for name, field in names.items()}
 
 
 def label_lower_bound(ax: Axes, x: float, y: float) -> None:
-    """Write "lower bound" above the point (x, y) of the line of the lower bound."""
+    """Write "lower bound" above (x, y), a point on the line of the lower bound."""
     ax.annotate("lower bound", (x, y), (2, 2), textcoords="offset points", fontsize="small", va="bottom")
 
 
 def best_fan(F: int, n: int, p: float, eps: Sequence[float] = EPS) -> tuple[float, float, float]:
-    r"""Return (least loss over `eps`, its error, its eps) of fans for \|x\|, F features on n neurons.
+    r"""Return (loss, its error, eps) of the best fan over `eps`, for \|x\| of F features on n neurons.
 
     Loss and error are means over the outputs, divided by p. In a fan every neuron receives all features: two
     of them with large weights, the others with weights of size eps (`theory.computation.fan_network`).
@@ -70,7 +66,7 @@ def run_fans(
     r"""Return exact losses of fans for \|x\| at their best readout, of naive networks, and the lower bound.
 
     In a fan every neuron receives all features: two of them with large weights, the others with small weights
-    of size eps. It computes these others (`theory.computation.fan_network`).
+    of size eps, from which the readout computes these others (`theory.computation.fan_network`).
 
     Parameters
     ----------
@@ -84,8 +80,8 @@ def run_fans(
     Returns
     -------
     xarray.Dataset
-        ``lower_bound``, ``naive`` (of neurons that serve one feature each) and ``fan`` (size, p)
-        per feature over p, ``error`` of the last, and ``eps``.
+        Of (size, p), losses per feature, divided by p: ``lower_bound``, ``naive`` (of neurons that serve one
+        feature each) and ``fan``, with its ``error``; and ``eps``, the best small weight.
 
     Examples
     --------

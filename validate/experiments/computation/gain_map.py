@@ -54,7 +54,7 @@ PAIRS = Criterion(
 
 @dataclass(frozen=True)
 class NetworkTask:
-    """Targets of networks, "relu" or "abs", and their setting: output bias, mixing, features on in pairs."""
+    """Targets of networks, ReLU(x) ("relu") or |x| ("abs"), output bias, and law of the features."""
 
     target: str
     bias: bool = True
@@ -73,7 +73,7 @@ class NetworkTask:
         return Features(n_features, p, "symmetric", groups=groups)
 
     def mixing(self, n_features: int) -> FloatArray | None:
-        """Return the matrix M of targets f(x) + M x, the identity; None if features are not added."""
+        """Return the matrix M of the targets f(x) + M x: the identity, or None for targets f(x)."""
         return np.eye(n_features) if self.mixed else None
 
 
@@ -88,11 +88,10 @@ _LARGEST_GROUP = 3  # features of a neuron of which its means and those with the
 
 
 def _lower_convex_envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray) -> FloatArray:
-    """Return the lower convex envelope at `at` of the loss per feature against the neurons per feature.
+    """Return the lower convex envelope, at `at`, of `loss` per feature against `neurons` per feature.
 
     A network of disjoint parts has the mean of the parts' losses, so any convex combination is attained by
-    enough features. The envelope is the maximum of the lines that pass through two of the points and above
-    none. The envelope is constant beyond the largest of `neurons`, as further neurons stay idle.
+    enough features. Beyond the largest of `neurons` the envelope is constant, as further neurons stay idle.
     """
     envelope, at = np.full(at.shape, -np.inf), np.minimum(at, neurons.max())
     for i, j in itertools.combinations(range(neurons.size), 2):
@@ -107,9 +106,9 @@ def _lower_convex_envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray
 def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
     """Return losses over p of F features on n neurons: "best", its "error", "naive", and "lower_bound".
 
-    Losses are per feature: of the best network that a search found, of a network with one feature for each
-    neuron, and the bound for all networks. `task` has the targets; `search` has by name the starts, steps and
-    seed of the search.
+    Losses are per feature: "best" is the best network that a search found, "naive" has one feature for each
+    neuron, "lower_bound" holds for all networks. `task` defines the targets; `search` has the starts, steps
+    and seed of the search.
     """
     mixing = task.mixing(F)
     best = best_network(task.law(F, p), n, task.target, mixing=mixing, bias=task.bias, **search)
@@ -117,11 +116,11 @@ def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[st
 
 
 def _unbiased_losses(ratio: FloatArray, n: int, p: float, tries: int) -> tuple[FloatArray, FloatArray]:
-    """Return losses over p for ReLU(x) of n neurons without output bias, at each ratio F/n of F features.
+    """Return losses over p of (naive, best known) networks for ReLU(x) without output bias, by F/n.
 
-    Losses are per feature. The first array is of the naive network, which computes n targets and gives 0 for
-    the others; the second of the best of the closed forms and, unless `tries` is 0, of a search that
-    evaluates `tries` losses.
+    Losses are per feature, arrays like `ratio`, which has the ratios of F features to n neurons. The naive
+    network computes n targets and gives 0 for the others. The best known one is the best closed form, or the
+    best of a search with `tries` evaluations of the loss (0: no search).
     """
     n_features = np.rint(ratio * n)
     naive, *losses = (
@@ -147,11 +146,13 @@ def _losses_by_ratio(
     r"""Return (losses over p of a task by name, at each `ratio` of features to neurons; the least excess).
 
     Names are "best", "naive", "lower_bound" and "error", with arrays like `ratio` of losses per feature. Best
-    networks are joined from parts in the best proportions: small networks of `sizes`, (features, neurons),
-    found with the settings `search` (starts, steps, seed), and for \|x\| also fans of the sizes `fans`, in
-    which each neuron receives all features. Without output bias n equal neurons compete too, whose outputs
-    are read together; a search for their weights evaluates `tries` losses. The excess of a part is its loss
-    plus error less its lower bound, over p.
+    networks are joined from parts in the best proportions. Parts are small networks of `sizes`, (features,
+    neurons), found with the settings `search` (starts, steps, seed), and for \|x\| also fans of the sizes
+    `fans`, in which each neuron receives all features.
+
+    For targets without output bias there are further candidates: n equal neurons, whose outputs are read
+    together and whose weights are searched with `tries` evaluations of the loss. The excess of a part is
+    (loss + error - lower bound)/p.
     """
     parts = [_part_losses(F, m, p, task, search) for F, m in sizes]
     pair, mixing = task.law(2, p), task.mixing(2)
@@ -223,10 +224,10 @@ def run_map(
     Returns
     -------
     xarray.Dataset
-        ``best``, ``lower_bound``, ``naive`` and ``error`` (task, p, per_neuron), per feature over p. The
-        naive network's neurons serve one feature each, at their best readout; without output bias it drops
-        what it does not compute. ``excess`` (task, p) is the least value, over the parts, of loss plus error
-        less lower bound.
+        Of (task, p, per_neuron), losses per feature, divided by p: ``best``, its ``error``, ``naive`` and
+        ``lower_bound``. The naive network's neurons serve one feature each, at their best readout; without
+        output bias its other outputs are 0. ``excess`` (task, p) is the least (loss + error - lower bound)/p
+        of the parts.
 
     Examples
     --------
@@ -253,9 +254,9 @@ def run_map(
 
 @plot_function
 def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw which share of the naive loss the best networks save against p, by task, and the most possible.
+    """Draw shares of the naive loss against p, by task: saved by the best networks, and allowed by the bound.
 
-    `ds` is from `run_map`.
+    `ds` is from `run_map`; shares are at two features for each neuron.
     """
     at = ds.sel(per_neuron=2.0, method="nearest")
     for k, task in enumerate(ds["task"].values):
@@ -279,11 +280,11 @@ def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def judge_map(ds: xr.Dataset) -> list[Finding]:
-    """Return findings on the criteria of the map, at those of their grid points that `ds` of `run_map` has.
+    """Return findings on the map's criteria, at those of their grid points that `ds`, from `run_map`, has.
 
-    Criteria are on the error of losses (small), parts' losses less their lower bounds (not negative), and the
-    share of the naive loss that the best known networks save, for each task: none for ReLU with output bias,
-    at most 3p/8 without, and least or largest shares for the others.
+    For each task: errors of losses are small; no part's loss is below its lower bound; and the best known
+    networks save a share of the naive loss that is none for ReLU with output bias, at most 3p/8 without, and
+    within stated limits for the others.
     """
     saved, _ = saved_shares(ds)
     p = ds["p"]

@@ -24,7 +24,7 @@ def run_powers(
 ) -> xr.Dataset:
     """Return mean powers of the error of the best neuron that serves two features, for targets ReLU(x).
 
-    Neurons are found by searches.
+    The best neuron is found by searches from random starts.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def run_powers(
     Returns
     -------
     xarray.Dataset
-        ``best`` and ``naive`` (of a neuron for one feature alone), per feature over p, and ``weight``, the
-        smaller of the best neuron's two weights over the larger, all (power, p).
+        Of (power, p): mean powers per feature, divided by p, ``best`` and ``naive`` (of a neuron for one
+        feature alone); ``weight``, the smaller of the best neuron's two weights over the larger.
 
     Examples
     --------
@@ -57,9 +57,9 @@ def run_powers(
 
 @plot_function
 def plot_powers(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw mean powers of the error of the best neuron for two features, over the naive one's, against p.
+    """Draw (mean power of the error of the best neuron for two features) / (naive one's) against p.
 
-    The naive neuron serves one feature; `ds` is from `run_powers`.
+    The naive neuron serves one feature; `ds` is from `run_powers`, with a line for each power.
     """
     for power in ds["power"].values:
         at = ds.sel(power=power)
@@ -70,8 +70,9 @@ def plot_powers(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_powers(ds: xr.Dataset) -> TopicContent:
     """Return text and figure of the report's part "powers", from `ds` of `run_powers`.
 
-    The figure has the mean square and fourth power of the error of the best neuron for two features, over
-    those of a neuron that serves one, against p; the text has their ranges and the limit of small p.
+    The figure has, against p, the mean square and fourth power of the error of the best neuron for two
+    features, over those of a neuron for one feature. The text has the ranges of these ratios and their limit
+    for small p.
     """
     ratio = ds["best"] / ds["naive"]
     ranges = [f"power {int(q)}: {span(ratio.sel(power=q), '.3f')}" for q in ds["power"].values]

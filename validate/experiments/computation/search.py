@@ -38,8 +38,9 @@ def run_search(
     Returns
     -------
     xarray.Dataset
-        ``best``, ``lower_bound``, ``naive`` (of neurons that serve one feature each) per feature
-        over p, ``error`` of the first, and ``hits``, the descents that ended at it; all (task, size, p).
+        Of (task, size, p): losses per feature, divided by p, ``best`` with its ``error``, ``naive`` (of
+        neurons that serve one feature each) and ``lower_bound``; ``hits``, the number of descents that ended
+        at the best.
 
     Examples
     --------
@@ -59,7 +60,10 @@ def run_search(
 
 @plot_function
 def plot_search(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the losses of the best networks over the naive ones against p; `ds` is from `run_search`."""
+    """Draw the losses of the best networks and the lower bound, over the naive loss, against p.
+
+    `ds` is from `run_search`; each task and size has a line.
+    """
     for k, task in enumerate(ds["task"].values):
         for i in range(ds.sizes["size"]):
             at = ds.sel(task=task).isel(size=i)
@@ -74,8 +78,8 @@ def plot_search(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_search(ds: xr.Dataset) -> TopicContent:
     """Return text and figure of the report's part "search", from `ds` of `run_search`.
 
-    The figure has losses of the best small networks and the lower bound over the naive loss, against p; the
-    text has the shares of the naive loss that they save, by task and size.
+    The figure has losses of the best small networks and the lower bound, over the naive loss, against p. The
+    text has the shares of the naive loss that the best networks save, by task and size.
     """
     excess = float(((ds["best"] - ds["lower_bound"] + ds["error"]) / ds["naive"]).min())
     biased = ds.sel(task="relu")

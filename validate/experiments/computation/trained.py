@@ -40,10 +40,10 @@ TRAINING_CASES: tuple[TrainingCase, ...] = (
 def _train_network(case: TrainingCase, seed: int, steps: int) -> dict[str, float]:
     """Train a network with ReLU neurons to compute a target, ReLU(x) or |x| of each feature.
 
-    `case` is (target, whether outputs have a bias, n_features, n_hidden, p); first weights are of `seed`,
-    and training takes `steps` of L-BFGS at most. Returned by name: the exact "loss" per feature and the
-    "error" of its computation, both divided by p; the largest |entry| of the "gradient" of the loss, over the
-    mean square of the targets; and the number of "dead" neurons, which no input turns on.
+    `case` is (target, whether outputs have a bias, n_features, n_hidden, p). `seed` fixes the first weights;
+    training takes at most `steps` of L-BFGS. Return by name: the exact "loss" per feature and its "error",
+    both divided by p; "gradient", the largest |entry| of the loss's gradient over the mean square of the
+    targets; and "dead", the number of neurons that no input turns on.
     """
     target, bias, F, n, p = case
     law, rng = Features(F, p, "symmetric"), np.random.default_rng([seed, F, n])
@@ -132,8 +132,7 @@ def run_trained(
 def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses of trained networks over the naive loss, one column for each case.
 
-    Cases (``place``) are the target, whether outputs have a bias, the sizes, and p. `ds` is from
-    `run_trained`.
+    A case (``place``) is a target, whether outputs have a bias, the sizes, and p. `ds` is from `run_trained`.
     """
     for i in range(ds.sizes["place"]):
         at = ds.isel(place=i)
@@ -148,9 +147,9 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
 def judge_trained(ds: xr.Dataset) -> list[Finding]:
     """Return findings on the criteria of trained networks; `ds` is from `run_trained` at its four cases.
 
-    Cases are the targets, sizes and p along ``place``. Criteria are that losses have small errors and are not
-    below the lower bound; that at least half of the runs end within 1e-3 of the naive loss at the first case,
-    and below it at the second and third; and that a run ends below it at the fourth.
+    Losses have small errors and are not below the lower bound. At least half of the runs end within 1e-3 of
+    the naive loss at the first case, and below it at the second and third; at least one run ends below it at
+    the fourth.
     """
     excess = (ds["loss"] / ds["naive"] - 1).transpose("place", "seed").values
     near, below = NEAR.satisfied(np.abs(excess)), BELOW.satisfied(excess)
@@ -166,8 +165,8 @@ def judge_trained(ds: xr.Dataset) -> list[Finding]:
 def _show_trained(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "trained", from `ds` of `run_trained`.
 
-    The figure has the loss of each trained network over the naive loss, by case; the table has the number
-    of runs at and below it, the least and median ratio, and the lower bound's.
+    The figure has the loss of each trained network over the naive loss, by case. The table has the number of
+    runs at and below the naive loss, the least and median ratio to it, and the lower bound's ratio.
     """
     ratio, rows = ds["loss"] / ds["naive"], []
     for i, name in enumerate(ds["name"].values):

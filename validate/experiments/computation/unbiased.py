@@ -32,9 +32,10 @@ def run_unbiased(
     Returns
     -------
     xarray.Dataset
-        ``loss`` (p, per_neuron, network) per feature over p. Networks have a neuron for each target that they
-        compute: "unbiased" gives 0 for the other targets, "readout" reads them from all neurons, "constant"
-        has one neuron of constant output for them (`equal_features_loss`); "lower_bound" holds for any.
+        ``loss`` (p, per_neuron, network), per feature, divided by p. Networks have a neuron for each target
+        that they compute: "unbiased" gives 0 for the other targets, "readout" reads them from all neurons,
+        "constant" has one neuron of constant output for them (`equal_features_loss`); "lower_bound" holds for
+        any.
 
     Examples
     --------
@@ -55,9 +56,9 @@ def run_unbiased(
 
 
 def _naive_loss(ds: xr.Dataset) -> xr.DataArray:
-    """Return the loss of the network that gives 0 for targets that it does not compute.
+    """Return the loss (p, per_neuron) of the network that gives 0 for targets that it does not compute.
 
-    It is (p, per_neuron), per feature over p; `ds` is of `run_unbiased`.
+    Losses are per feature, divided by p; `ds` is from `run_unbiased`.
     """
     return ds["loss"].sel(network="unbiased")
 
@@ -65,17 +66,17 @@ def _naive_loss(ds: xr.Dataset) -> xr.DataArray:
 def _saved_share(ds: xr.Dataset) -> xr.DataArray:
     """Return the share (p, per_neuron) of the naive loss that the best of three closed forms saves.
 
-    The naive loss is that of the network that gives 0 for targets it does not compute; it is one of the
-    three, so that the share is not negative. `ds` is of `run_unbiased`.
+    The naive network, one of the three, gives 0 for targets that it does not compute, so that the share is at
+    least 0. `ds` is from `run_unbiased`.
     """
     return 1 - ds["loss"].sel(network=["unbiased", "readout", "constant"]).min("network") / _naive_loss(ds)
 
 
 @plot_function
 def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw by which share networks without output bias reduce the naive loss against p, and its bound.
+    """Draw the share of the naive loss saved without output bias, and its upper bound, against p.
 
-    `ds` is of `run_unbiased`.
+    The naive network gives 0 for targets that it does not compute; `ds` is from `run_unbiased`.
     """
     gain = _saved_share(ds)
     for k, ratio in enumerate(ds["per_neuron"].values):
@@ -89,8 +90,8 @@ def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_unbiased(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "unbiased": ReLU networks without output bias.
 
-    Both have the share of the naive loss that the best closed form saves, by p and features for each neuron,
-    the figure beside what the lower bound allows. `ds` is of `run_unbiased`.
+    Figure and table have the share of the naive loss that the best closed form saves, by p and features for
+    each neuron; the figure also what the lower bound allows. `ds` is from `run_unbiased`.
     """
     gain, allowed = _saved_share(ds), 1 - ds["loss"].sel(network="lower_bound") / _naive_loss(ds)
     best = gain.isel(gain.argmax(...))

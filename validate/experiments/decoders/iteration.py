@@ -63,8 +63,8 @@ def run_passing(
     Returns
     -------
     xarray.Dataset
-        ``error`` (case, step, seed), the mean squared error after so many steps, and ``law`` (case, step),
-        that of state evolution.
+        ``error`` (case, step, seed), the mean squared error after each of `steps`, and ``law`` (case, step),
+        the error that state evolution predicts.
 
     Examples
     --------
@@ -121,8 +121,8 @@ def run_recovery(
     Returns
     -------
     xarray.Dataset
-        ``recovered`` (n_features, around, run), 1 where no feature is off by more than 1e-6, else 0, and the
-        attribute ``line``.
+        ``recovered`` (n_features, around, run), 1 where all features are right to 1e-6, else 0; the attribute
+        ``line`` is the threshold.
 
     Examples
     --------
@@ -158,9 +158,9 @@ def plot_passing(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_success(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of runs that recover all features against the ratio, over that of the recovery line.
+    """Draw the share of runs that recover all features against (ratio) / (ratio of the recovery line).
 
-    `ds` is from `run_recovery`.
+    `ds` is from `run_recovery`, with a line for each n_features.
     """
     for n in ds["n_features"].values:
         share = ds["recovered"].sel(n_features=n).mean("run")
@@ -173,8 +173,8 @@ def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> TopicContent:
     """Return text and figures of the report's part "iteration": message passing on random codes ("rugs").
 
     One figure has mean squared errors after each step beside state evolution, the other the share of runs
-    that recover all features against the ratio. `passing` is from `run_passing` (errors by step), `recovery`
-    of `run_recovery` (how often all features are recovered).
+    that recover all features against the ratio. `passing` is from `run_passing`, `recovery` from
+    `run_recovery`.
     """
     standard_error = passing["error"].std("seed", ddof=1) / np.sqrt(passing.sizes["seed"])
     deviation = (passing["error"].mean("seed") - passing["law"]) / standard_error

@@ -39,9 +39,9 @@ def run_map(
     Returns
     -------
     xarray.Dataset
-        Losses per feature: ``loss`` (p, ratio, decoder), of decoders that read each output once, and
-        ``iterated`` (p, ratio), of message passing at its end. ``recovery`` (p), the ratio above which
-        message passing recovers all features, and ``iterated`` is 0.
+        Losses per feature: ``loss`` (p, ratio, decoder), of decoders that read one output, and ``iterated``
+        (p, ratio), of converged message passing. ``recovery`` (p): the ratio above which message passing
+        recovers all features and ``iterated`` is 0.
 
     Examples
     --------
@@ -69,7 +69,10 @@ def run_map(
 
 @plot_function
 def plot_map(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
-    """Draw the losses of decoders over that of Bayes against p, at one ratio; `ds` is from `run_map`."""
+    """Draw the losses of decoders over the Bayes decoder's against p, at the grid's ratio nearest to `ratio`.
+
+    `ds` is from `run_map`.
+    """
     at = ds.sel(ratio=ratio, method="nearest")
     least = at["loss"].sel(decoder="bayes")
     for name in ("soft", "hard", "relu", "jumprelu"):
@@ -81,7 +84,7 @@ def plot_map(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
 
 @plot_function
 def plot_recovery_line(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the ratio above which message passing recovers all features, and that below which no decoder can.
+    """Draw two ratios against p: above one message passing recovers all features, below one no decoder can.
 
     `ds` is from `run_map`.
     """
@@ -97,7 +100,7 @@ def _show_map(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "map": losses of decoders over p and ratio.
 
     The figure has losses over that of the Bayes decoder against p, and the ratio above which message passing
-    recovers all features; the table has the loss of each decoder by p and ratio. `ds` is of `run_map`.
+    recovers all features; the table has the loss of each decoder by p and ratio. `ds` is from `run_map`.
     """
     loss = ds["loss"]
     gain = loss.sel(decoder="relu") / loss.sel(decoder="jumprelu")

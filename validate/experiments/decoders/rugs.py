@@ -22,7 +22,7 @@ from .labels import DECODER_LABELS, Case, coordinates
 
 
 def is_among_largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the k largest of y in each sample, a column: exactly k, even with ties."""
+    """Return a mask of the k largest entries in each column (a sample) of y: exactly k, even with ties."""
     mask = np.zeros(y.shape, np.bool_)
     np.put_along_axis(mask, np.argpartition(y, y.shape[0] - k, axis=0)[-k:], True, axis=0)
     return mask
@@ -31,12 +31,12 @@ def is_among_largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
 def losses_on_rug(
     best: Sequence[Any], n: int, m: int, p: float, key: Sequence[int], samples: int
 ) -> list[float]:
-    """Return each decoder's loss per feature on `samples` outputs of one random code ("rug"), of seed `key`.
+    """Return each decoder's loss per feature on `samples` outputs of one random code ("rug").
 
-    `best` are the decoders, of `solvers.decoders`: a y + b for outputs y that are above a threshold or, for
-    TopK, among the k largest, else 0. Outputs are y = R x, less the mean interference, with a rug R of unit
-    diagonal for n features on m neurons (`solvers.rug`); features x are on with probability p, and uniform on
-    [0, 1] then.
+    `best` are decoders from `solvers.decoders`: a y + b for outputs y above a threshold or, for TopK, among
+    the k largest, else 0. Outputs are y = R x minus the mean interference, with a rug R of unit diagonal for
+    n features on m neurons (`solvers.rug`). Features x are on with probability p, and uniform on [0, 1] then.
+    `key` is the seed.
     """
     rng = np.random.default_rng(key)
     R = rug.rug_matrix(n, m, rng)
@@ -57,10 +57,10 @@ def run_rugs(
     *,
     samples: int = 2**19,
 ) -> xr.Dataset:
-    """Measure the predicted decoders on random rugs, where the interference is not yet Gaussian.
+    """Measure decoders for Gaussian interference on random rugs, where interference is not yet Gaussian.
 
-    Predicted are the decoders of least loss for Gaussian interference, the limit of many features; rugs are
-    the random codes of Cowsik et al. (2024).
+    The decoders have the least loss for Gaussian interference, the limit of many features; rugs are the
+    random codes of Cowsik et al. (2024).
 
     Parameters
     ----------
@@ -68,15 +68,16 @@ def run_rugs(
     sizes : sequence of int
         Numbers of features, powers of two.
     seeds : sequence of int
-        Of rugs and samples; two or more.
+        Seeds of rugs and samples; two or more.
     samples : int
-        Outputs that are measured for each, at least n_features.
+        Outputs measured for each rug, at least n_features.
 
     Returns
     -------
     xarray.Dataset
-        ``on_rug`` (case, n_features, seed, decoder), the loss per feature of the best ReLU and JumpReLU of
-        Gaussian interference, and ``predicted`` (case, n_features, decoder), that which is predicted.
+        Losses per feature of the best ReLU and JumpReLU for Gaussian interference: ``on_rug`` (case,
+        n_features, seed, decoder), measured, and ``predicted`` (case, n_features, decoder), in the Gaussian
+        limit.
 
     Examples
     --------
@@ -102,7 +103,10 @@ def run_rugs(
 
 @plot_function
 def plot_rugs(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the losses of decoders on random codes over those predicted for Gaussian noise; of `run_rugs`."""
+    """Draw (losses of decoders on random codes) / (losses predicted for Gaussian noise) against n_features.
+
+    `ds` is from `run_rugs`.
+    """
     ratio = (ds["on_rug"] / ds["predicted"]).transpose("case", "decoder", "n_features", "seed")
     for i in range(ds.sizes["case"]):
         for marker, name in zip("os", ds["decoder"].values, strict=True):

@@ -33,8 +33,8 @@ WIDTH = 0.5
 def _outputs(y: Any, theta: Any, kind: str, k: int, width: float) -> Any:
     """Return the outputs of pre-activations y: ReLU, TopK or JumpReLU of y, differentiable in theta.
 
-    `theta` are the thresholds of a JumpReLU. `kind` is "relu", "topk" or "jumprelu", `k` the number of
-    outputs of TopK, `width` that of the ramp whose slope stands for a JumpReLU's.
+    `kind` is "relu", "topk" or "jumprelu". `theta` are the thresholds of a JumpReLU, `k` is the number of
+    outputs of TopK. A JumpReLU's gradient in theta is that of a ramp of the given `width`.
     """
     if kind == "relu":
         return y.relu()
@@ -53,11 +53,11 @@ def _train_decoders(
 ) -> Any:
     """Train models from the encodings W (seed, n, m); return ([encoder, decoder, bias, theta], output).
 
-    These are tensors: encoders and decoders (seed, n, m), both W at first; biases and thresholds (seed, 1,
-    n). ``output(y, theta)`` gives a model's outputs from pre-activations y = x encoder decoder' + bias;
-    `kind` is this function: "relu", "jumprelu" or "topk". `law` is p, the standard deviation of the
-    interference that is expected, which sets the first thresholds, and the k of TopK. There are `steps` steps
-    of Adam, each on a `batch` of fresh samples.
+    Encoders and decoders are tensors (seed, n, m), both W at first; biases and thresholds theta are (seed, 1,
+    n). ``output(y, theta)`` applies the output function `kind`, "relu", "jumprelu" or "topk", to
+    pre-activations y = x encoder decoder' + bias. `law` is (p, standard deviation of the expected
+    interference, which sets the first thresholds, k of TopK). There are `steps` steps of Adam, each on a
+    `batch` of fresh samples.
     """
     torch = load_torch()
     p, noise, k = law
@@ -85,11 +85,10 @@ def _train_decoders(
 
 
 def _sample_outputs(stack: Any, p: float, samples: int, seed: int) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield batches: fresh features (1, batch, n), and pre-activations and outputs of models for them.
+    """Yield batches of (fresh features (1, batch, n), pre-activations, outputs), the latter (seed, batch, n).
 
-    `stack` is ([encoder, decoder, bias, theta], output), tensors with one model for each seed and the
-    function of pre-activations and thresholds that gives outputs. The latter two of a batch are (seed, batch,
-    n). There are `samples` samples in all; features are on with probability p.
+    `stack` is the result of `_train_decoders`, with one model for each of its seeds. There are `samples`
+    samples in all, drawn from `seed`; features are on with probability p.
     """
     torch = load_torch()
     (encoder, decoder, bias, theta), output = stack
@@ -103,12 +102,11 @@ def _sample_outputs(stack: Any, p: float, samples: int, seed: int) -> Iterator[t
 
 
 def refitted_losses(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return two least losses per feature on a model's samples: outputs read by ReLU, and by JumpReLU.
+    """Return the least loss per feature if a model's outputs are read by (ReLU, JumpReLU), an array (2,).
 
-    Both are means over the features, in an array (2,). Features x and pre-activations y are (samples,
-    n_features). ReLU is ReLU(a (y - t)), JumpReLU is a y + b where y > t and 0 below; the minimum is over a,
-    b and t of each output. As it is taken on the samples that are fitted, a loss is too low by about the
-    number of parameters over the number of samples with the feature on.
+    x are features and y pre-activations, (samples, n_features). ReLU is ReLU(a (y - t)), JumpReLU is a y + b
+    where y > t and 0 below; a, b and t are fitted for each output on these samples. A loss is therefore too
+    low by a share of about (number of parameters) / (number of samples with the feature on).
     """
     order = np.argsort(-y, axis=0)
     x, y = (np.take_along_axis(values, order, axis=0) for values in (x, y))
@@ -136,8 +134,8 @@ def run_trained(
 ) -> xr.Dataset:
     """Train models whose outputs pass a ReLU, a JumpReLU or TopK, and measure them on fresh samples.
 
-    Encoder and decoder are free, biases and thresholds one per output; k is the best one on Gaussian
-    interference. Adam, rates falling geometrically from 3e-3 to 3e-5.
+    Encoder and decoder are free, with a bias and a threshold per output; k is the best one for Gaussian
+    interference. Training is by Adam, with learning rates that fall geometrically from 3e-3 to 3e-5.
 
     Parameters
     ----------
@@ -145,10 +143,10 @@ def run_trained(
     n_features : int
         A power of two, for the rugs.
     seeds : sequence of int
-        Of first weights and data; two or more.
+        Seeds of first weights and data; two or more.
     steps : sequence of int
-        Lengths of training, each with its own schedule: what the losses still gain tells how far they are
-        from convergence.
+        Lengths of training, each with its own schedule. How much losses fall from one to the next tells how
+        far they are from convergence.
     batch : int
         Fresh samples in each step.
     samples : int
@@ -159,9 +157,9 @@ def run_trained(
     xarray.Dataset
         Losses per feature: ``trained`` (case, decoder, steps, seed), of the models; ``refitted`` (case,
         decoder, output, seed), of those trained longest if each output is read by the best ReLU or JumpReLU
-        of its pre-activation instead; ``on_rug`` (case, decoder, seed), of the predicted decoder on random
-        rugs of this size; ``predicted`` (case, decoder), in the limit of many features (for TopK, of
-        `n_features` with independent noise); ``k`` (case).
+        of its pre-activation instead; ``on_rug`` (case, decoder, seed), of the best decoder for Gaussian
+        interference on random rugs of this size; ``predicted`` (case, decoder), in the limit of many features
+        (for TopK, of `n_features` with independent noise); ``k`` (case).
 
     Examples
     --------
@@ -211,9 +209,9 @@ def run_trained(
 def _trained_table(ds: xr.Dataset) -> Table:
     """Return the table of trained, refitted and predicted losses by decoder; `ds` is from `run_trained`.
 
-    By p, ratio and output: loss after the longest training, that after the shortest over it, losses if the
-    outputs are read by the best ReLU and JumpReLU instead, the predicted decoder's loss on random codes, and
-    its loss in the limit of many features.
+    Columns, by p, ratio and output: loss after the longest training; (loss after the shortest) / (loss after
+    the longest); losses if the outputs are read by the best ReLU and JumpReLU instead; the predicted
+    decoder's loss on random codes, and in the limit of many features.
     """
     rows = []
     for i, k in np.ndindex(ds.sizes["case"], ds.sizes["decoder"]):
@@ -238,8 +236,8 @@ def _trained_table(ds: xr.Dataset) -> Table:
 def _show_trained(ds: xr.Dataset) -> TopicContent:
     """Return text and table of the report's part "trained", from `ds` of `run_trained`.
 
-    Both compare trained models with ReLU, JumpReLU or TopK outputs with the losses predicted: how much of the
-    difference is due to the output, to the code and to unfinished training.
+    Text and table compare trained models with ReLU, JumpReLU or TopK outputs with predicted losses. They
+    attribute the difference to the output function, the code and unfinished training.
     """
     short, long = (ds["trained"].isel(steps=k) for k in (0, -1))
     refit = ds["refitted"]

@@ -25,7 +25,7 @@ LABELS = {"tied": "tied", "pair": "untied"}
 def check_eigenvalues(eigenvalues: Sequence[float], *, strictly: bool = True) -> FloatArray:
     """Return eigenvalues as an array; ValueError unless there are two or more, positive and falling.
 
-    Equal ones are allowed unless `strictly`.
+    Equal eigenvalues are allowed if not `strictly`.
     """
     values = validation.real("eigenvalues", eigenvalues, 1e-100, 1e100)
     steps = np.diff(values)
@@ -70,9 +70,9 @@ def moment_points(covariance: npt.ArrayLike, mean: npt.ArrayLike | None = None) 
 
 
 def expected_losses(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return expected losses per feature of the models A C'; A and C are (..., n_features, n_hidden).
+    """Return expected losses per feature of the linear models A C', with features of this covariance.
 
-    `covariance` is that of the features.
+    A and C are (..., n_features, n_hidden), the losses (...).
     """
     rest = np.eye(A.shape[-2]) - A @ C.mT
     return np.asarray(np.sum((rest @ covariance) * rest, axis=(-2, -1)) / A.shape[-2])
@@ -117,8 +117,8 @@ def descend(
 
     The weights are decoders `A` and transposed encoders `C`, (n_steps, n_runs, n_features, n_hidden), and
     output biases `bias`, (n_steps, n_runs, n_features). The loss is the squared error, summed over features,
-    averaged over inputs. The loss is minimised by PyTorch's autograd and SGD in float64. One step at the
-    learning rate eta is a time of 2 eta of the flows in `solvers.linear`.
+    averaged over inputs; PyTorch's autograd and SGD minimise it in float64. One step at the learning rate eta
+    is a time of 2 eta of the flows in `solvers.linear`.
 
     Parameters
     ----------

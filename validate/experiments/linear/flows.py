@@ -66,10 +66,9 @@ def run_flows(
     xarray.Dataset
         Of (route, rule, run, time): route "flow" or "trained"; rule "tied" (shared weights), "pair" (separate
         decoder and encoder), "encoder" or "decoder" (shared weights that follow the gradient in one of them
-        alone). Variables: ``loss`` per feature and ``angle`` in degrees, the largest between the span of the
-        decoder's columns and the leading eigenvectors. ``optimum``, the least loss. ``parting`` (run, time),
-        the largest difference of entries between decoder and transposed encoder in the flow of the rule
-        "pair".
+        alone). Variables: ``loss`` per feature and ``angle``, in degrees, the largest angle between the span
+        of the decoder's columns and that of the leading eigenvectors. ``optimum``, the least loss.
+        ``parting`` (run, time), the largest entry of |decoder - encoder'| in the flow of the rule "pair".
 
     Examples
     --------
@@ -104,11 +103,10 @@ def run_flows(
 
 
 def _draw_rules(values: xr.DataArray, ax: Axes) -> Axes:
-    """Draw values (route, rule, time) for each rule: the exact flow as a line, training as dots.
+    """Draw values (route, rule, time) against time for each rule: the exact flow as a line, training as dots.
 
-    Routes are the flow and training, in this order. Rules are "tied" (shared weights), "pair" (separate
-    decoder and encoder), "encoder" and "decoder" (shared weights that follow the gradient in one of them
-    alone).
+    Routes are "flow" and "trained"; rules "tied" (shared weights), "pair" (separate decoder and encoder),
+    "encoder" and "decoder" (shared weights that follow the gradient in one of them alone).
     """
     for i, rule in enumerate(RULES):
         flow, trained = values.sel(rule=rule)
@@ -120,7 +118,7 @@ def _draw_rules(values: xr.DataArray, ax: Axes) -> Axes:
 
 @plot_function
 def plot_losses(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
-    """Draw how far the loss is above its minimum under each flow from the start number `run`.
+    """Draw loss - minimum against time under each flow and in training, for the start at position `run`.
 
     `ds` is from `run_flows`.
     """
@@ -133,7 +131,7 @@ def plot_losses(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
 def plot_angles(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
     """Draw the largest angle between the decoder's column space and the leading eigenvectors against time.
 
-    `ds` is of `run_flows`, `run` the number of the start.
+    `ds` is from `run_flows`, `run` the position of the start.
     """
     ax.set(ylabel="angle to the leading subspace (degrees)", ylim=(0, 90))
     return _draw_rules(ds["angle"].isel(run=run), ax)
@@ -142,8 +140,8 @@ def plot_angles(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
 def _show_flows(ds: xr.Dataset) -> TopicContent:
     """Return text and figure of the report's part "flows", from `ds` of `run_flows`.
 
-    The figure has, for the four rules (shared or separate weights, and whose gradient they follow), the loss
-    above its minimum and the angle to the leading eigenvectors against time, from flow and training.
+    The figure has loss - minimum and the angle to the leading eigenvectors against time, from flow and
+    training, for four rules: shared or separate weights, and whose gradient they follow.
     """
     last, end = ds.isel(time=-1), float(ds["time"][-1])
     angles = last["angle"].sel(route="flow")

@@ -50,7 +50,8 @@ def run_plateaus(
     initial : float, optional
         Standard deviation of the first weights, below 0.1.
     rate : float, optional
-        Learning rate. Training lags behind the flow by a share of the order of ``rate * eigenvalues[0]``.
+        Learning rate. Training lags behind the flow by a share of about ``rate * eigenvalues[0]`` of the
+        time.
     runs, seed, points : int, optional
         Number of starts; seed of starts and samples; number of times at which weights are measured.
     trained : bool, optional
@@ -59,14 +60,14 @@ def run_plateaus(
     Returns
     -------
     xarray.Dataset
-        All variables but ``level`` and ``time`` are of (model, data) too: tied or separate weights, trained
-        on the expected loss or on samples. ``loss`` (route, run, step) per feature on these data, at ``time``
-        (model, step), with route "flow" or "trained". ``law_loss`` (run, step): the closed form in which each
-        direction grows independently, from its Gram-Schmidt residual. ``level`` (data, kept): `critical_loss`
-        of the saddle that keeps this number of leading directions. ``rate`` (saddle): the largest growth rate
-        there. ``predicted`` (run, saddle) and ``escape`` (route, run, saddle): the time at which the loss is
-        halfway to the next level, predicted from ``rate`` and measured. ``population_loss`` (route, run):
-        expected loss at the end.
+        All variables but ``level`` and ``time`` also have the dimensions (model, data): tied or separate
+        weights, trained on the expected loss or on samples. ``loss`` (route, run, step) per feature on these
+        data, at ``time`` (model, step), with route "flow" or "trained". ``law_loss`` (run, step): a closed
+        form in which each eigen-direction grows independently from its initial size. ``level`` (data, kept):
+        `critical_loss` of the saddle that keeps this number of leading directions. ``rate`` (saddle): the
+        largest growth rate there. Time at which the loss is halfway from a saddle's level to the next one:
+        ``predicted`` (run, saddle) from ``rate``, and ``escape`` (route, run, saddle) measured.
+        ``population_loss`` (route, run): expected loss at the end.
 
     Examples
     --------
@@ -127,8 +128,8 @@ def _initial_mode_sizes(A: FloatArray, C: FloatArray, covariance: FloatArray) ->
     """Return the initial size of each eigen-direction of `covariance`, by falling eigenvalue, as (..., d).
 
     A and C, (..., n, d), are first decoders and transposed encoders. Row i of (A + C)/2 in the eigenbasis
-    grows at the rate of eigenvalue i. Once a row has grown, the components of later rows along it die out:
-    the size is the length of a row that is left by Gram and Schmidt from those before it.
+    grows at the rate of eigenvalue i. A row that has grown suppresses the components of later rows along it,
+    so the size is the length of row i after Gram-Schmidt against earlier rows.
     """
     rows = spectrum(covariance).eigenvectors.T @ (A + C) / 2
     return np.asarray(np.abs(np.diagonal(np.linalg.qr(rows.mT)[1], axis1=-2, axis2=-1)))
@@ -137,17 +138,16 @@ def _initial_mode_sizes(A: FloatArray, C: FloatArray, covariance: FloatArray) ->
 def _escape_times(loss: FloatArray, t: FloatArray, levels: FloatArray) -> list[float]:
     """Return the times at which a falling loss is halfway from each of `levels` to the next; nan if never.
 
-    `t` are the times of `loss`.
+    `loss` has the values at the times `t`.
     """
     return [first_level(t, -loss, -middle) for middle in (levels[1:] + levels[:-1]) / 2]
 
 
 def euler_delays(ds: xr.Dataset) -> xr.DataArray:
-    """Return the relative delay of gradient steps behind the flow at each saddle.
+    """Return (time of gradient steps) / (time of the flow) - 1 at each saddle, as (model, data, saddle).
 
-    It is the time that steps need over that of the flow, less 1: g / log(1 + g) - 1 with g = 2 eta rate, as
-    (model, data, saddle). `ds` is of `run_plateaus`. A step multiplies a growing direction by 1 + g, the flow
-    by exp(g), eta being the learning rate.
+    A gradient step multiplies a growing direction by 1 + g, the flow by exp(g), with g = 2 eta rate and the
+    learning rate eta: the delay is g / log(1 + g) - 1. `ds` is from `run_plateaus`.
     """
     growth: xr.DataArray = 2 * ds.attrs["learning_rate"] * ds["rate"]
     return growth / np.log1p(growth) - 1
@@ -155,9 +155,10 @@ def euler_delays(ds: xr.Dataset) -> xr.DataArray:
 
 @plot_function
 def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0) -> Axes:
-    """Draw losses of the start number `run`, those of the saddles, and the escapes predicted.
+    """Draw losses of one start against time, with the saddles' losses and the predicted escape times.
 
-    `ds` is of `run_plateaus`, `data` one of its kinds of data, such as "expected".
+    `ds` is from `run_plateaus`, `data` a value on its axis ``data``, such as "expected", `run` the start's
+    position.
     """
     levels = ds["level"].sel(data=data).values
     for k, level in enumerate(levels):
@@ -179,7 +180,10 @@ def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0
 
 @plot_function
 def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw measured against predicted escape times, as ratios, of all runs; `ds` is from `run_plateaus`."""
+    """Draw (measured) / (predicted) escape times of all runs against the predicted ones.
+
+    `ds` is from `run_plateaus`.
+    """
     measured = ds["escape"].isel(route=-1)
     for (i, model), (j, data) in itertools.product(enumerate(MODELS), enumerate(DATA)):
         x, y = (times.sel(model=model, data=data).values.ravel() for times in (ds["predicted"], measured))
@@ -199,7 +203,7 @@ def _show_plateaus(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "plateaus", from `ds` of `run_plateaus`.
 
     The figure has losses against time, for the expected loss and for samples, with the saddles' losses, and
-    measured over predicted escape times; the table has the latter for flow and training, by saddle.
+    (measured) / (predicted) escape times. The table has these ratios for flow and training, by saddle.
     """
     flow, trained = (ds["escape"].sel(route=route, drop=True) for route in ("flow", "trained"))
     law = float(np.abs(ds["law_loss"] - ds["loss"].sel(route="flow")).max() / ds["level"].max())

@@ -44,18 +44,19 @@ def run_representation(
     n_features, n_hidden : int, optional
         At least 2; from 1 to n_features - 1.
     p, decay : sequence of float, float, optional
-        Probabilities that a feature is on, in (0, 1]. The importance of feature i is ``decay**i``, with the
-        decay in (0, 1); beside it, models of importance 1 are trained.
+        Probabilities that a feature is on, in (0, 1]; models are trained with importance ``decay**i`` of
+        feature i, decay in (0, 1), and with importance 1.
     runs, seed, steps : int, optional
         Number of starts and their seed; steps of training.
 
     Returns
     -------
     xarray.Dataset
-        Of (model, bias, importance, p, run): ``loss`` per feature of the trained model and ``share`` (also of
-        feature), the diagonal of the product of decoder and encoder, |W_i|^2 if tied. Of (bias, importance,
-        p): ``optimum``, least loss of any linear model; ``dedicated``, the loss if all but n_hidden features
-        are dropped; ``optimal_share`` (also of feature).
+        Of (model, bias, importance, p, run): ``loss`` per feature of the trained model and ``share`` (with a
+        further dimension feature), the diagonal of the product of decoder and encoder, |W_i|^2 if tied. Of
+        (bias, importance, p): ``optimum``, least loss of any linear model; ``dedicated``, the loss if
+        n_hidden features are kept and the others dropped; ``optimal_share`` (with feature), the shares of the
+        least loss.
 
     Examples
     --------
@@ -105,8 +106,9 @@ def run_representation(
 def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
     """Draw the share of each feature that a `model` represents: |W_i|^2 if "tied", (AB)_ii for a "pair".
 
-    Features are in the order of falling importance; markers are trained models, with a bias (at the first p,
-    as any p is the same) and without one at each p; lines are weighted PCA. `ds` is of `run_representation`.
+    `ds` is from `run_representation`; features are in the order of falling importance. Markers are trained
+    models, without a bias at each p, and with one at the first p, as with a bias p does not matter. Lines are
+    weighted PCA.
     """
     falling = ds.sel(importance="falling")
     without_bias = [falling.sel(bias="no bias").isel(p=k) for k in range(ds.sizes["p"])]
@@ -127,7 +129,7 @@ def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
 def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses of weighted PCA and trained models, over that of keeping n_hidden features, against p.
 
-    Importance falls from feature to feature; `ds` is of `run_representation`.
+    Models are those whose importance falls from feature to feature; `ds` is from `run_representation`.
     """
     for j, bias in enumerate(BIASES):
         at = ds.sel(importance="falling", bias=bias)
@@ -142,10 +144,10 @@ def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_representation(ds: xr.Dataset) -> TopicContent:
-    """Return text and figure of the report's part "representation".
+    """Return text and figure of the report's part "representation", from `ds` of `run_representation`.
 
-    The figure has the share of each feature in tied and separate weights, and losses over that of dropping
-    all but n_hidden features, for trained models beside weighted PCA. `ds` is of `run_representation`.
+    The figure compares trained models with weighted PCA: the share of each feature in tied and separate
+    weights, and losses over that of keeping n_hidden features and dropping the others.
     """
     d, total = ds.attrs["n_hidden"], ds["share"].sum("feature")
     represented = SHARE.satisfied(ds["share"].sel(importance="falling")).sum("feature")

@@ -45,8 +45,8 @@ def run_saddles(
     Parameters
     ----------
     eigenvalues : sequence of float, optional
-        Eigenvalues of the covariance, which is diagonal; positive, not rising. Where some are equal, one
-        saddle stands for all that keep the same eigenvalues.
+        Eigenvalues of the covariance, which is diagonal; positive, not rising. If some are equal, one saddle
+        represents all that keep the same eigenvalues.
     n_hidden, runs, seed : int, optional
         Number of hidden neurons, below that of the eigenvalues; number of starts at each saddle, their seed.
     step : float, optional
@@ -56,13 +56,12 @@ def run_saddles(
     -------
     xarray.Dataset
         Of (saddle): ``kept``, the indices of the eigenvectors that it keeps, as text, and ``rank``, their
-        number. Of (model, saddle): ``flow_rate``, the largest growth rate of the flow, and ``rotation_rate``,
-        that along the best rotation (Notes 2022, Prop. 3); ``predicted``, log(1 + 2 eta rate)/(2 eta), which
-        is the rate of steps at the learning rate eta; ``index``, the number of negative eigenvalues of the
-        Hessian. Of (model, saddle, run): ``measured``, the rate fitted to the fall of the loss from the
-        saddle's, half the slope of its logarithm against time, by least squares, while the fall is between
-        1e-9 and 1e-5 of the largest eigenvalue. Other growing directions and curvature shift it by about
-        1e-3.
+        number. Of (model, saddle): the largest growth rates of the flow, ``flow_rate``, and of rotations of
+        the kept eigenvectors, ``rotation_rate`` (Notes 2022, Prop. 3); ``predicted``, log(1 + 2 eta rate)/(2
+        eta), which is the rate of steps at the learning rate eta; ``index``, the number of negative
+        eigenvalues of the Hessian. Of (model, saddle, run): ``measured``, half the slope of log(fall) against
+        time by least squares, where fall = (loss of the saddle) - loss is between 1e-9 and 1e-5 of the
+        largest eigenvalue. Other growing directions and curvature shift this rate by about 1e-3.
 
     Examples
     --------
@@ -112,8 +111,8 @@ def run_saddles(
 def _list_saddles(covariance: FloatArray, n_hidden: int) -> list[tuple[int, ...]]:
     """Return the saddles of a linear autoencoder's loss, each as the indices of the eigenvectors it keeps.
 
-    The model projects on these eigenvectors of `covariance`, at most `n_hidden`; index 0 is the largest
-    eigenvalue. Of the saddles that keep the same eigenvalues, where some are equal, one is returned.
+    At a saddle the model projects on at most `n_hidden` eigenvectors of `covariance`; index 0 is the largest
+    eigenvalue. If eigenvalues are equal, one saddle represents all that keep the same eigenvalues.
     """
     space = spectrum(covariance).space
     by_spaces: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -125,7 +124,7 @@ def _list_saddles(covariance: FloatArray, n_hidden: int) -> list[tuple[int, ...]
 
 
 def span_of_runs(values: xr.DataArray, digits: str) -> xr.DataArray:
-    """Return the ranges of values over ``run`` as texts, with numbers formatted by `digits`."""
+    """Return texts "least to largest" of values over ``run``, with numbers in the format `digits`."""
     options: dict[str, Any] = {"input_core_dims": [["run"]], "vectorize": True, "output_dtypes": [object]}
     texts: xr.DataArray = xr.apply_ufunc(partial(span, digits=digits), values, **options)
     return texts
@@ -134,10 +133,10 @@ def span_of_runs(values: xr.DataArray, digits: str) -> xr.DataArray:
 def saddle_table(
     title: str, columns: dict[str, xr.DataArray], names: dict[str, str], caption: str = ""
 ) -> Table:
-    """Return a table of the values of `columns`, by heading, with a row for each combination of coordinates.
+    """Return a table with a row for each combination of coordinates, and `columns`, values by heading.
 
-    `names` has the headings of the coordinates' columns by dimension, such as "saddle"; `title` stands above,
-    `caption` below.
+    `names` maps each dimension, such as "saddle", to the heading of its column; `title` stands above,
+    `caption` below the table.
     """
     rows = xr.Dataset(columns).to_dataframe(list(names)).reset_index()
     return Table.of(title, rows.replace(LABELS).rename(columns=names), caption)
@@ -146,8 +145,8 @@ def saddle_table(
 def _show_saddles(ds: xr.Dataset) -> TopicContent:
     """Return text and table of the report's part "saddles", from `ds` of `run_saddles`.
 
-    The table has, by saddle and tied or untied weights, the number of directions in which the loss falls, the
-    growth rate of the best rotation, that of steepest descent in the flow and in steps, and the measured one.
+    The table has, by saddle and tied or untied weights, the number of directions in which the loss falls, and
+    growth rates: of the best rotation, of the steepest direction in the flow and in steps, and measured.
     """
     off = abs(ds["measured"] / ds["predicted"] - 1)
     full = ds.where(ds["rank"] == ds.attrs["n_hidden"], drop=True).sel(model="pair")

@@ -30,12 +30,12 @@ def run_subspaces(
     step: float = 0.05,
     points: int = 80,
 ) -> xr.Dataset:
-    """Train tied weights on sparse inputs, where all eigenvalues but one are equal, and follow the subspace.
+    """Train tied weights on inputs with all eigenvalues but one equal; follow the span of their columns.
 
     The subspace predicted for the expected loss is spanned by the leading eigenvector, and by the columns of
     the first weights after two projections: in feature space that eigenvector is removed, in hidden space the
-    direction that the first weights give to it. Finite samples have different eigenvalues, which decide in
-    the end.
+    direction that the first weights give to it. Samples have different eigenvalues, which determine the last
+    subspace.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def run_subspaces(
     runs, seed, points : int, optional
         Number of starts; seed of starts and samples; number of times at which weights are kept.
     end : float, optional
-        Last time, over log(1/initial)/(2 eigenvalue): the time in which weights grow from `initial` to 1
-        along the directions of the equal eigenvalues.
+        Last time in units of log(1/initial)/(2 eigenvalue), in which weights grow from `initial` to 1 along
+        the directions of the equal eigenvalues.
     step : float, optional
         Learning rate times the largest eigenvalue.
 
@@ -55,10 +55,9 @@ def run_subspaces(
     -------
     xarray.Dataset
         Of (route, data, run, time), with route "flow" or "trained" and data "expected" or "samples":
-        ``angle_start`` and ``angle_samples`` in degrees, the largest between the span of the weights' columns
-        and the subspace predicted from the start, or the leading one of the samples; ``excess``, expected
-        loss per feature less its minimum, over the minimum. ``time`` is in units of one over the equal
-        eigenvalues.
+        ``angle_start`` and ``angle_samples``, in degrees, the largest angle between the span of the weights'
+        columns and the subspace predicted from the first weights, or the leading one of the samples;
+        ``excess``, (expected loss)/(its minimum) - 1. ``time`` is in units of one over the equal eigenvalues.
 
     Examples
     --------
@@ -101,8 +100,8 @@ def run_subspaces(
 def _predicted_basis(W: FloatArray, top: FloatArray) -> FloatArray:
     """Return the basis (n, d) of the subspace that weights W (n, d) are predicted to span in the end.
 
-    Its first column is `top`, the leading eigenvector of length 1. The others span what is left of W once
-    `top` is removed from its columns and the direction top'W from its rows.
+    Its first column is `top`, the leading eigenvector, of length 1. The others span the columns of W after
+    `top` is removed from the columns and the direction top'W from the rows.
     """
     row = top @ W / np.linalg.norm(top @ W)
     others = (W - np.outer(top, top @ W)) @ (np.eye(row.size) - np.outer(row, row))
@@ -111,9 +110,10 @@ def _predicted_basis(W: FloatArray, top: FloatArray) -> FloatArray:
 
 @plot_function
 def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
-    """Draw the angles to two predicted subspaces over time, in training on `data` ("expected" or "samples").
+    """Draw the angles of the weights' span to two predicted subspaces over time, in training on `data`.
 
-    They are predicted from the first weights and from the samples; `ds` is from `run_subspaces`.
+    The subspaces are predicted from the first weights and from the samples. `ds` is from `run_subspaces`,
+    `data` is "expected" or "samples".
     """
     for k, (name, label) in enumerate((("start", "predicted from the start"), ("samples", "of the samples"))):
         flow, trained = ds[f"angle_{name}"].sel(data=data).transpose("route", "time", "run")
@@ -128,8 +128,8 @@ def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
 def _show_subspaces(ds: xr.Dataset) -> TopicContent:
     """Return text and figure of the report's part "subspaces", from `ds` of `run_subspaces`.
 
-    The figure has the angles between the weights' columns and the two predicted subspaces, of the first
-    weights and of the samples, against time: in training on the expected loss, and on samples.
+    The figure has angles against time between the weights' columns and two predicted subspaces, one from the
+    first weights, one from the samples. A panel each is for training on the expected loss and on samples.
     """
     trained = ds.sel(route="trained")
     on_samples = trained.sel(data="samples")

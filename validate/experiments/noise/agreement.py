@@ -36,8 +36,9 @@ def run_agreement(
     Returns
     -------
     xarray.Dataset
-        ``fourth_norm`` (mean of |W_i|_4^4 over encodings) over (noise, engine, run) after the last step.
-        First weights differ, so that both engines agree in distribution only.
+        ``fourth_norm`` (mean of |W_i|_4^4 over encodings) over (noise, engine, run) after the last step, with
+        engines "Numba" (the solver) and "PyTorch". First weights differ, so that engines agree in
+        distribution only.
     """
     n, m, runs = validation.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1), runs=(runs, 2))
     learning_rate = validation.number("learning_rate", learning_rate, 0.0, 1e30)
@@ -60,8 +61,8 @@ def run_agreement(
 def train_sgd(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed: int) -> FloatArray:
     """Return encodings (runs, n, m) after `steps` of SGD from W0 on the loss of Lecomte et al. (2024).
 
-    It is the sum over one-hot inputs e_i of |ReLU(W (W' e_i + noise)) - e_i|^2, with fresh noise. `noise` is
-    "normal" or "bipolar", of standard deviation `std`; `rate` is the learning rate.
+    The loss is the sum over one-hot inputs e_i of |ReLU(W (W' e_i + noise)) - e_i|^2, with fresh noise,
+    "normal" or "bipolar", of standard deviation `std`. `rate` is the learning rate, `seed` that of the noise.
     """
     torch = load_torch()
     generator = torch.Generator().manual_seed(seed)
@@ -80,7 +81,7 @@ def train_sgd(W0: FloatArray, noise: str, std: float, rate: float, steps: int, s
 def draw_noise(torch: Any, noise: str, shape: tuple[int, ...], generator: Any) -> Any:
     """Return a tensor of this `shape` of noise of variance 1: normal if `noise` is "normal", else bipolar.
 
-    `generator` is one of `torch`, the imported package.
+    `torch` is the imported package, `generator` one of its random generators.
     """
     if noise == "normal":
         return torch.randn(shape, generator=generator)
@@ -90,7 +91,8 @@ def draw_noise(torch: Any, noise: str, shape: tuple[int, ...], generator: Any) -
 def _show_agreement(ds: xr.Dataset) -> TopicContent:
     """Return the table of the report's part "agreement", from `ds` of `run_agreement`.
 
-    It has mean fourth norms |W_i|_4^4 with intervals, by kind of noise, from the compiled solver and PyTorch.
+    The table has mean fourth norms |W_i|_4^4 with intervals, by kind of noise, from the compiled solver and
+    PyTorch.
     """
     frame = ds["fourth_norm"].to_dataframe().groupby(["noise", "engine"])["fourth_norm"]
     cells = frame.apply(lambda values: f"{mean(values):.3f}").unstack().reset_index()

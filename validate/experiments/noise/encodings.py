@@ -26,15 +26,15 @@ GREY = "0.5"
 
 
 def draw_starts(n_features: int, n_hidden: int, runs: int, seed: int) -> FloatArray:
-    """Return normal first weights (runs, n, m) of variance 1/m, as Lecomte et al.; each run has a seed.
+    """Return normal first weights (runs, n_features, n_hidden) of variance 1/n_hidden (Lecomte et al. 2024).
 
-    n is `n_features`, m is `n_hidden`.
+    Run r is drawn from `seed` and r, whatever the number of runs.
     """
     return first_weights(n_features, n_hidden, runs, 1.0, seed)
 
 
 def inverse_participation(W: npt.ArrayLike) -> FloatArray:
-    """Return |W_i|_4^4/|W_i|_2^4 of each encoding, which depends on its direction and not on its length.
+    """Return |W_i|_4^4/|W_i|_2^4 of each encoding: it depends on direction, not on length.
 
     Encodings are along the last axis of W, which the result lacks.
 
@@ -74,11 +74,11 @@ def is_stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 def descend_from(
     W0: FloatArray, noise: str, noise_std: float, learning_rate: float, time: float, rng: Any, **options: Any
 ) -> Descent:
-    """Return the result of noisy gradient descent from encodings W0, shape (n, m) or (runs, n, m).
+    """Run noisy gradient descent from encodings W0, (n, m) or (runs, n, m); return a `Descent`.
 
-    A `Descent` has the last weights and norms on the way. It makes round(`time`/`learning_rate`) steps.
-    `noise` is the kind of noise, such as "bipolar", `noise_std` its standard deviation; `rng` draws it.
-    `options` are further ones of `solvers.noise.descend`.
+    A `Descent` has the last weights, and norms on the way. There are round(`time`/`learning_rate`) steps.
+    `noise` is its kind, such as "bipolar", `noise_std` its standard deviation, and `rng` draws it. `options`
+    are further ones of `solvers.noise.descend`.
     """
     return descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **options)
 
@@ -86,18 +86,21 @@ def descend_from(
 def follow_averaged_flow(W: FloatArray, noise_std: float, time: float) -> FloatArray:
     """Return encodings after gradient descent, by large steps, on the loss averaged over bipolar noise.
 
-    The loss is the sum over one-hot inputs e_i of E |ReLU(W (W' e_i + noise)) - e_i|^2, `noise_std` the
-    standard deviation. The descent starts at W, (n, m) or (runs, n, m), and lasts for `time`, learning rate
+    The loss is the sum over one-hot inputs e_i of E |ReLU(W (W' e_i + noise)) - e_i|^2, with noise of
+    standard deviation `noise_std`. W are first encodings, (n, m) or (runs, n, m); `time` is learning rate
     times steps.
     """
     return descend_averaged(W, "bipolar", noise_std, LARGE_STEP, round(time / LARGE_STEP)).W
 
 
 def describe_sizes(ds: xr.Dataset) -> str:
-    """Return the sizes n and m of a run's dataset as text."""
+    """Return n and m of `ds`, from a run of this subpackage, as text."""
     return f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}"
 
 
 def draw_run_means(ax: Axes, x: xr.DataArray, values: xr.DataArray, **style: Any) -> None:
-    """Draw means of `values` over ``run`` with intervals, against x; `style` is as for `draw_means`."""
+    """Draw means of `values` over ``run`` against x, with Student's intervals.
+
+    `style` has options of `Axes.errorbar`.
+    """
     draw_means(ax, x, values.transpose(..., "run"), **{"color": "C1", "markersize": 3.5} | style)

@@ -45,8 +45,8 @@ def run_fig4(
     steps, runs : int
         At least 2. Run r starts from the same weights under all noise.
     averaged_runs, averaged_time : int, float
-        Number of the runs that also descend on the noise-averaged loss (bipolar noise), and the
-        learning_rate * steps of these descents.
+        Number of the runs that also descend on the noise-averaged loss (bipolar noise), and the length of
+        these descents, learning_rate * steps.
     points : int
         Approximate number of steps at which norms are kept, evenly spaced.
     seed : int
@@ -56,10 +56,10 @@ def run_fig4(
     -------
     xarray.Dataset
         Over (noise, noise_std, step, run), means over encodings: ``fourth_norm``, |W_i|_4^4, and ``shape``,
-        |W_i|_4^4/|W_i|_2^4; ``t`` over step, learning_rate * steps; ``averaged`` over (noise_std, step,
-        averaged_run), nan beyond `averaged_time`; over noise_std: ``half_time``, at which the mean under
-        bipolar noise passes 1/2 (nan if it does not), and ``predicted_time``, by
-        :func:`theory.noise.sparsification_time`.
+        |W_i|_4^4/|W_i|_2^4; ``t`` over step, learning_rate * steps; ``averaged``, |W_i|_4^4 on the
+        noise-averaged loss, over (noise_std, step, averaged_run), nan beyond `averaged_time`; over noise_std:
+        ``half_time``, at which the mean under bipolar noise passes 1/2 (nan if it does not), and
+        ``predicted_time``, by :func:`theory.noise.sparsification_time`.
 
     References
     ----------
@@ -98,7 +98,10 @@ def run_fig4(
 
 @plot_function
 def plot_fig4(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw mean fourth norms |W_i|_4^4 against time, under both kinds of noise (Fig. 4); of `run_fig4`."""
+    """Draw mean fourth norms |W_i|_4^4 against time, under both kinds of noise (Fig. 4).
+
+    `ds` is from `run_fig4`.
+    """
     t = ds["t"].values
     for k, std in enumerate(ds["noise_std"].values):
         runs = ds["fourth_norm"].isel(noise_std=k)
@@ -122,8 +125,8 @@ def plot_fig4(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_fig4(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "fig4", from `ds` of `run_fig4`.
 
-    The figure has fourth norms |W_i|_4^4 against time under bipolar and normal noise; the table has the last
-    ones, and the time to reach 1/2 with its prediction, by standard deviation.
+    The figure has fourth norms |W_i|_4^4 against time under bipolar and normal noise. The table has, by
+    standard deviation of the noise, the last fourth norms, and the time to reach 1/2 with its prediction.
     """
     runs, no_time = ds.sizes["averaged_run"], f"not by {float(ds['t'][-1]):.0f}"
     text = ""

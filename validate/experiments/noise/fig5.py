@@ -39,19 +39,19 @@ STANDARD_DEVIATIONS = (
 
 
 def onset_statistic(noise_std: npt.ArrayLike) -> Callable[[FloatArray], float]:
-    """Return a function that takes growths (run, noise) and returns the noise at which they set in.
+    """Return a function of growths (run, noise): the noise at which their mean over runs reaches 0.1.
 
-    A growth is a mean fourth norm |W_i|_4^4 less that without noise, at each standard deviation of
-    `noise_std`. Growths set in where their mean over runs reaches 0.1, by interpolation.
+    A growth is a mean fourth norm |W_i|_4^4 minus that without noise, at each standard deviation in
+    `noise_std`; the function interpolates between these.
     """
     return lambda samples: first_level(noise_std, samples.mean(axis=0), SEEN)
 
 
 def fourth_norm_growth(ds: xr.Dataset, name: str, step: int) -> FloatArray:
-    """Return fourth norms |W_i|_4^4 (run, strength) after training, less those without noise and l1 term.
+    """Return |W_i|_4^4 (run, strength) after training, minus its value without noise and l1 term.
 
-    `ds` is of `run_fig5`; strengths are those of the noise if `name` is "by_noise", of the l1 term if it is
-    "by_lam". `step` is a position on its axis of numbers of training steps.
+    `ds` is from `run_fig5`. `name` is the variable: "by_noise", with strengths of the noise, or "by_lam",
+    with those of the l1 term. `step` is a position on the axis ``step``.
     """
     grown = (ds[name] - ds["quiet"]).isel(step=step)
     return np.asarray(grown.transpose("run", ...).values)
@@ -86,11 +86,11 @@ def run_fig5(
     -------
     xarray.Dataset
         Means of |W_i|_4^4 over encodings: ``by_lam`` (lam, step, run), ``by_noise`` (noise_std, step, run)
-        and ``quiet`` (step, run), without noise and l1 term. Theory: ``lam_drop``, the fourth norm of one-hot
-        encodings under l1, 0 where they cannot persist; ``noise_drop``, that of orthogonal one-hot encodings
-        that other inputs' noise shortens. Attribute ``silent_std``, :math:`\sqrt{\pi/2m}/(n-1)`: below it
-        unit encodings of random l1 norm can lie where bipolar noise switches no wrong output on, above it
-        they cannot (:func:`theory.noise.interference_free_l1_norm`).
+        and ``quiet`` (step, run), without noise and l1 term. Fourth norms by theory: ``lam_drop``, of one-hot
+        encodings under l1, 0 where they cannot persist; ``noise_drop``, of orthogonal one-hot encodings,
+        shortened by the noise of other inputs. Attribute ``silent_std``, :math:`\sqrt{\pi/2m}/(n-1)`: the
+        largest noise at which there are unit encodings of the l1 norm of random ones for which bipolar noise
+        switches no wrong output on (:func:`theory.noise.interference_free_l1_norm`).
     """
     n, m, runs = validation.integers(n_features=(n_features, 2), n_hidden=(n_hidden, 2), runs=(runs, 2))
     lams = validation.real("lam", lam, 0.0, brackets="()")
@@ -143,16 +143,16 @@ def run_drop(
 ) -> xr.Dataset:
     """Measure lengths and shapes of encodings under strong bipolar noise (right end of Fig. 5b).
 
-    Learning rates are compared. The noise-averaged loss determines the square of a length, at any learning
-    rate. A shape that depends on the learning rate is an effect of second order: noise in the gradient
-    rotates encodings at random.
+    The noise-averaged loss determines the squared length at any learning rate. If the shape depends on the
+    learning rate, this is an effect of second order: noise in the gradient rotates encodings at random.
 
     Parameters
     ----------
     n_features, n_hidden, runs, seed : int
         n and m, at least 2; runs, at least 2, with the same first weights at all strengths; their seed.
     noise_std, learning_rate, time : sequence of float, sequence of float, float
-        Positive; `time` is learning_rate * steps of each run.
+        Strengths of the noise and learning rates to compare, positive; `time` is learning_rate * steps of
+        each run.
 
     Returns
     -------
@@ -178,9 +178,9 @@ def run_drop(
 def _draw_strengths(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, labels: tuple[str, str]) -> Axes:
     """Draw fourth norms |W_i|_4^4 against the strengths in the coordinate `x`, with two lines of theory.
 
-    One is the drop at large strengths, the other the power law that the source prints: strength to the power
-    `power`. `name` is the variable of `ds`, of `run_fig5`: "by_noise" or "by_lam". `labels` are those of the
-    theory's drop and of the horizontal axis.
+    `name` is the variable of `ds`, from `run_fig5`: "by_noise" or "by_lam". One line is the drop at large
+    strengths, the other the source's power law, strength to the power `power`. `labels` has the legend's text
+    for the drop and the label of the horizontal axis.
     """
     at, noise_free = ds[x].values, float(ds["quiet"].isel(step=-1).mean())
     ax.axhline(noise_free, color=GREY, linewidth=0.8, linestyle=":", label="no noise, no l1")
@@ -209,7 +209,10 @@ def plot_fig5_noise(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw shapes and squared lengths of encodings under strong noise, by learning rate; of `run_drop`."""
+    """Draw shapes and squared lengths of encodings against strong noise, by learning rate.
+
+    `ds` is from `run_drop`.
+    """
     names = (("shape", "o-", "$|W_i|_4^4/|W_i|_2^4$"), ("square", "s--", "$|W_i|_2^2$"))
     for k, rate in enumerate(ds["learning_rate"].values):
         for name, fmt, label in names:
@@ -221,10 +224,10 @@ def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_fig5(ds: xr.Dataset, drop: xr.Dataset) -> TopicContent:
-    """Return text and figures of the report's part "fig5".
+    """Return text and figures of the report's part "fig5": encodings against l1 strength and noise.
 
-    One figure has fourth norms |W_i|_4^4 against l1 strength and noise (`ds`, of `run_fig5`), the other
-    shapes and squared lengths of encodings under strong noise, by learning rate (`drop`, of `run_drop`).
+    One figure has fourth norms |W_i|_4^4 against l1 strength and noise (`ds`, from `run_fig5`), the other
+    shapes and squared lengths of encodings under strong noise, by learning rate (`drop`, from `run_drop`).
     """
     stds, at = ds["noise_std"].values, drop.isel(noise_std=-1)
     weak = fourth_norm_growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1)

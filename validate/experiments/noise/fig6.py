@@ -42,8 +42,8 @@ def run_fig6(
     noise_std, learning_rate : float
         Standard deviation of the noise, positive, and learning rate of the descents.
     steps, runs : int
-        Steps of each run, and their number. The first run with an encoding that :func:`is_stuck` is
-        explained; the first of all if there is none.
+        Steps of each run, and their number. The first run with a stuck encoding (:func:`is_stuck`) is
+        explained; the first of all if none has one.
     points, settle : int, float
         Approximate number of steps at which norms are stored; time for which the flow of the averaged loss
         continues from the last weights.
@@ -53,11 +53,12 @@ def run_fig6(
     xarray.Dataset
         ``fourth_norm`` (step, feature) and ``W`` (feature, hidden) of that run, features in ascending order
         of the last fourth norm, neurons in the order of the features whose largest weights they hold;
-        ``settled``, W after the flow; ``stuck`` (feature) before and ``still_stuck`` after it. Numbers:
-        ``found`` (runs with a stuck encoding), ``slope`` and ``curvature`` at the settled weights, their
-        averaged ``loss``; ``loss_spread``, ``loss_sparse`` of the symmetric minima with and without a spread
-        encoding; ``spread_norm``, the fourth norm of the spread encoding there; ``owned``, the part of the
-        first encoding's squared length on neurons that hold more than half of another encoding's.
+        ``settled``, W after the averaged flow; ``stuck`` (feature), whether each encoding is stuck before the
+        flow, ``still_stuck`` after it. Numbers: ``found`` (runs with a stuck encoding), ``slope`` and
+        ``curvature`` at the settled weights, their averaged ``loss``; ``loss_spread`` and ``loss_sparse``,
+        losses of the symmetric minima with and without a spread encoding; ``spread_norm``, the fourth norm of
+        the spread encoding in the former; ``owned``, the part of the first encoding's squared length on
+        neurons that hold more than half of another encoding's.
     """
     n, m, runs = validation.integers(n_features=(n_features, 3), n_hidden=(n_hidden, 2, 40), runs=(runs, 1))
     std = validation.number("noise_std", noise_std, 0.0, brackets="()")
@@ -99,12 +100,12 @@ def run_fig6(
 
 
 def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, float]:
-    """Return the length of the averaged loss's gradient and the smallest eigenvalue of its Hessian.
+    """Return (norm of the averaged loss's gradient, least eigenvalue of its Hessian) at encodings W (n, m).
 
     The loss is the sum over one-hot inputs e_i of E |ReLU(W (W' e_i + noise)) - e_i|^2, averaged over
-    `noise`, "normal" or "bipolar", of standard deviation `noise_std`, for encodings W (n, m); at a minimum
-    the results are 0 and positive. The Hessian is taken by differences of exact gradients at 1e-4 to each
-    side, which spreads the gradient's kinks over this width.
+    `noise`, "normal" or "bipolar", of standard deviation `noise_std`. At a minimum the results are 0 and
+    positive. The Hessian is taken by differences of exact gradients at 1e-4 to each side, which smooths the
+    gradient's kinks over this width.
     """
     at = validation.matrix("W", W)
 
@@ -119,12 +120,11 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
 
 
 def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> FloatArray:
-    """Return the most symmetric minimum of the loss averaged over bipolar noise of s.d. `noise_std`.
+    """Return encodings (n, n) at the most symmetric minimum of the loss averaged over bipolar noise.
 
-    The loss is that of `curvature`: a sum over one-hot inputs of squared errors. Encodings are (n, n), n =
-    `n_features`, at least 3; more hidden neurons would stay empty. All are near one-hot, but for the last one
-    if `spread`, which points along the negative sum of the others. The minimum is found by descent from this
-    shape.
+    The loss is that of `curvature`, with standard deviation `noise_std`; n is `n_features`, at least 3. More
+    hidden neurons would stay empty. Encodings are near one-hot; if `spread`, the last one points along the
+    negative sum of the others. The minimum is found by descent from this shape.
     """
     n = validation.integer("n_features", n_features, 3)
     validation.check_fits("n_features", n_features, 8.0 * n * n)
@@ -165,8 +165,8 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_fig6(ds: xr.Dataset) -> TopicContent:
     """Return text and figure of the report's part "fig6": an encoding that stays spread under noise.
 
-    The figure has the fourth norm |W_i|_4^4 of each encoding of a run against time, and its last weights; the
-    text has the loss and curvature where the averaged flow ends. `ds` is of `run_fig6`.
+    `ds` is from `run_fig6`. The figure has the fourth norm |W_i|_4^4 of each encoding of a run against time,
+    and the last weights. The text has loss and curvature at the end of the averaged flow.
     """
     n_stuck, runs = int(ds["found"]), ds.attrs["runs"]
     text = (

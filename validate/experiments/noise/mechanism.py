@@ -60,25 +60,26 @@ def run_mechanism(
     runs, seed : int
         At least 2 runs. Run r starts from the same weights at all rates and kurtoses.
     lone_runs : int
-        Number of the single encodings whose drift, under noise of 0.15, is compared with theory.
+        Number of single encodings whose drift under noise of standard deviation 0.15 is compared with theory.
     averaged_runs : int
         Number of the runs that also descend on the noise-averaged loss.
 
     Returns
     -------
     xarray.Dataset
-        Most variables are *growths*: |W_i|_4^4/|W_i|_2^4 averaged over encodings, less the same after descent
-        without noise from the same first weights. Of bipolar noise: ``by_rate`` (learning_rate, run), and
-        ``averaged`` (averaged_run), on the noise-averaged loss, the effect of first order alone. From theory:
-        ``regulariser`` (learning_rate), if encodings descended the implicit regulariser of Lecomte et al.
-        (2024), and ``drift`` (learning_rate), the effect of second order on encodings without interference.
-        ``by_number`` (n_features, run): 1, 2, 4, ... encodings, each value an average over the same number of
-        encodings. ``by_kurtosis`` (excess_kurtosis, run), bipolar where it is -2, and ``by_normal`` (run),
-        under normal noise. ``lone`` (lone_run), of single encodings, and ``lone_predicted`` (lone_run): the
-        second order of theory at the directions that each run meets, integrated over time.
+        Most variables are *growths*: |W_i|_4^4/|W_i|_2^4 averaged over encodings, minus its value after
+        descent without noise from the same first weights. Of bipolar noise: ``by_rate`` (learning_rate, run),
+        and ``averaged`` (averaged_run), on the noise-averaged loss, the effect of first order alone. From
+        theory: ``regulariser`` (learning_rate), if encodings descended the implicit regulariser of Lecomte et
+        al. (2024), and ``drift`` (learning_rate), the effect of second order on encodings without
+        interference. ``by_number`` (n_features, run), with 1, 2, 4, ... encodings at once; each value
+        averages the same number of encodings in all. ``by_kurtosis`` (excess_kurtosis, run), bipolar where it
+        is -2, and ``by_normal`` (run), under normal noise. ``lone`` (lone_run), of single encodings, and
+        ``lone_predicted`` (lone_run): the second order of theory at the directions that each run meets,
+        integrated over time.
 
         Two variables are no growths. They describe the encodings under normal noise, which favours no axes:
-        ``overlap`` (run), the mean of W_i.W_k/(noise_std |W_k|) less the same without noise, and ``force``
+        ``overlap`` (run), the mean of W_i.W_k/(noise_std |W_k|) minus its value without noise, and ``force``
         (run), the mean rate at which bipolar noise would sparsify them (`theory.noise.sparsifying_rate`).
     """
     n = validation.integer("n_features", validation.power_of_two("n_features", n_features), 2)
@@ -104,7 +105,7 @@ def run_mechanism(
         return descend_from(W0, noise, std, rate, time, rng, excess_kurtosis=kurtosis).W
 
     def growth(W: FloatArray) -> FloatArray:
-        """Return each run's mean of |W_i|_4^4/|W_i|_2^4 over encodings, less that without noise.
+        """Return each run's mean of |W_i|_4^4/|W_i|_2^4 over encodings, minus its value without noise.
 
         W (run, n, m) are encodings after descent; descents without noise have the same first weights.
         """
@@ -113,7 +114,7 @@ def run_mechanism(
     def growth_in_groups(size: int) -> FloatArray:
         """Return the growth (run,) of |W_i|_4^4/|W_i|_2^4 if only groups of `size` encodings interfere.
 
-        It is the mean over a run's encodings after descent under bipolar noise, less that without noise.
+        Growth is the mean over a run's encodings after descent under bipolar noise, minus that without noise.
         """
         groups, rng = W0.reshape(-1, size, m), np.random.default_rng([seed, 400 + size])
         ends = [descend_from(groups, "bipolar", s, SOURCE_RATE, time, rng).W for s in (std, 0.0)]
@@ -123,7 +124,7 @@ def run_mechanism(
     def drift(rate: float) -> float:
         """Return the growth of the fourth norm that theory expects of noisy steps at a learning `rate`.
 
-        It is of second order in the rate, and without interference.
+        This growth is of second order in the rate, and without interference.
         """
         return float(np.mean(theory.fourth_norm_drift(noiseless, "bipolar", std, rate))) * time / rate
 
@@ -162,12 +163,12 @@ def run_mechanism(
 
 
 def _lone_growths(runs: int, m: int, time: float, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Return the growth of |W|_4^4/|W|_2^4 of single encodings under bipolar noise, and theory's prediction.
+    """Return (measured, predicted) growths of |W|_4^4/|W|_2^4 of single encodings under bipolar noise.
 
-    Both are by run, of `runs` encodings of m neurons after `time`, learning rate times steps. Theory has the
-    drift at a given encoding. As noise also rotates an encoding at random, and its drift falls by two fifths
-    on average over the time of Lecomte et al. (2024), the drift is integrated along the trajectory, by the
-    trapezoidal rule.
+    Each is an array by run, for `runs` encodings of m neurons after `time`, learning rate times steps. Theory
+    gives the drift at an encoding. Noise also rotates encodings at random, which lowers the drift by two
+    fifths on average over the time of Lecomte et al. (2024); so the drift is integrated along the trajectory,
+    by the trapezoidal rule.
     """
     W = W0 = draw_starts(1, m, runs, seed + 1)
     rng, drifts = np.random.default_rng([seed, 300]), []
@@ -190,18 +191,20 @@ def _mean_overlaps(W: FloatArray) -> FloatArray:
 def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, Estimate]:
     """Return by name the estimates that distinguish the mechanisms, from the data of :func:`run_mechanism`.
 
-    Mechanisms are those by which noise makes encodings sparse: effects of first or second order in the
-    learning rate. *Growth* is that of |W_i|_4^4/|W_i|_2^4, its mean over encodings, less the same without
-    noise; if nothing else is said, under bipolar noise.
+    Noise may make encodings sparse by an effect of first or of second order in the learning rate. *Growth* is
+    the mean over encodings of |W_i|_4^4/|W_i|_2^4, minus its value without noise; under bipolar noise unless
+    stated otherwise.
 
     ``power``: exponent of growth in the learning rate, 0 for an effect of first order, 1 for one of second
     order. ``first``: growth extrapolated to learning rate 0, linearly. ``share``: ``first`` over the growth
-    at the rate of Lecomte et al. (2024); above 1 if the second order works against it. ``gap``: growth on the
-    averaged loss less the extrapolated growth, for the runs that have both. ``lone``, ``normal``: growth of
-    one encoding alone, and of all under normal noise. ``crossing``: the excess kurtosis at which growth, less
-    that under normal noise, changes sign (nan if it does not). Limits are those of `family`, several limits
-    that hold together (Bonferroni); without one those of 95 % intervals. Intervals are Student's, for all but
-    means with the jackknife's standard error over runs.
+    at the rate of Lecomte et al. (2024); above 1 if the second order works against the first. ``gap``: growth
+    on the averaged loss minus the extrapolated growth, for the runs that have both. ``lone``, ``normal``:
+    growth of one encoding alone, and of all under normal noise. ``crossing``: the excess kurtosis at which
+    growth, minus growth under normal noise, changes sign (nan if it does not).
+
+    Limits hold together for the comparisons of `family` (Bonferroni); without one they are those of 95 %
+    intervals. Intervals are Student's for means, and use the jackknife's standard error over runs for the
+    rest.
     """
 
     def estimate(statistic: Callable[..., Estimate], *samples: object) -> Estimate:
@@ -215,10 +218,7 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
         return np.asarray(np.polyfit(rates, samples.T, 1))
 
     def share(samples: FloatArray) -> float:
-        """Return the growth extrapolated to rate 0 over that at the source's rate.
-
-        `samples` are growths (run, rate).
-        """
+        """Return (growth extrapolated to rate 0) / (growth at the source's rate), of growths (run, rate)."""
         slope, first = line(samples).mean(axis=1)
         return float(first / (first + slope * ds.attrs["source_rate"]))
 
@@ -241,7 +241,7 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
 def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw growth under noise at fixed rate × steps against the learning rate, with what theory expects.
 
-    It is the growth of |W_i|_4^4/|W_i|_2^4, a mean over encodings; `ds` is of `run_mechanism`.
+    Growth is that of |W_i|_4^4/|W_i|_2^4, a mean over encodings; `ds` is from `run_mechanism`.
     """
     rates = ds["learning_rate"].values
     ax.plot(rates, ds["regulariser"], color="C0", label="if the source's regulariser were descended")
@@ -261,7 +261,7 @@ def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the growth of |W_i|_4^4/|W_i|_2^4 under noise against the number of encodings that interfere.
 
-    `ds` is of `run_mechanism`.
+    `ds` is from `run_mechanism`.
     """
     ax.axhline(0, color=GREY, linewidth=0.8)
     draw_run_means(ax, ds["n_features"], ds["by_number"])
@@ -272,9 +272,9 @@ def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw growth under noise, less that under normal noise, against the excess kurtosis of the noise.
+    """Draw growth under noise, minus growth under normal noise, against the excess kurtosis of the noise.
 
-    It is the growth of |W_i|_4^4/|W_i|_2^4, a mean over encodings; `ds` is of `run_mechanism`.
+    Growth is that of |W_i|_4^4/|W_i|_2^4, a mean over encodings; `ds` is from `run_mechanism`.
     """
     ax.axhline(0, color=GREY, linewidth=0.8)
     ax.axvline(0, color=GREY, linewidth=0.8)
@@ -286,8 +286,8 @@ def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_mechanism(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "mechanism", from `ds` of `run_mechanism`.
 
-    They are on the growth of |W_i|_4^4/|W_i|_2^4 by noise: the figure has it against the learning rate, the
-    number of encodings and the kurtosis, the table its estimates beside what two theories predict.
+    The figure has the growth of |W_i|_4^4/|W_i|_2^4 under noise against the learning rate, the number of
+    encodings and the kurtosis. The table has estimates of growth beside the predictions of two theories.
     """
     estimates, std, lone_std = judge_mechanism(ds), ds.attrs["noise_std"], ds.attrs["lone_std"]
     at = ds.sel(learning_rate=ds.attrs["source_rate"], method="nearest")

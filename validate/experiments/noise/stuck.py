@@ -48,14 +48,14 @@ def run_stuck(
         Number of runs for each n, and their seed.
     settle : float
         Time for which the flow of the averaged loss continues from the last weights before stuck encodings
-        are counted: encodings that only gradient noise kept spread have left by then.
+        are counted: encodings that only gradient noise kept spread have become sparse by then.
 
     Returns
     -------
     xarray.Dataset
-        Over (n_features, run): ``stuck``, the number of encodings that are :func:`is_stuck`, ``sparse``, that
-        of encodings with a fourth norm of at least 1/2. ``norm`` (n_features): the mean fourth norm of stuck
-        encodings (nan without any).
+        Over (n_features, run): ``stuck``, the number of stuck encodings (:func:`is_stuck`), and ``sparse``,
+        the number of encodings with a fourth norm of at least 1/2. ``norm`` (n_features): the mean fourth
+        norm of stuck encodings (nan without any).
     """
     sizes = [validation.integer("n_features", n, 2) for n in n_features]
     m, runs = validation.integers(n_hidden=(n_hidden, 2, 40), runs=(runs, 1))
@@ -78,7 +78,10 @@ def run_stuck(
 
 @plot_function
 def plot_stuck(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw shares of runs with a stuck encoding, and of runs that sparsified, against n/m; of `run_stuck`."""
+    """Draw the share of runs with a stuck encoding, and of runs whose encodings became sparse, against n/m.
+
+    `ds` is from `run_stuck`.
+    """
     ratio = ds["n_features"] / ds.attrs["n_hidden"]
     hits = {"most encodings sparse": 2 * ds["sparse"] > ds["n_features"], "with a stuck one": ds["stuck"] > 0}
     for k, (label, is_hit) in enumerate(hits.items()):
@@ -91,8 +94,8 @@ def plot_stuck(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_stuck(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "stuck", from `ds` of `run_stuck`.
 
-    Both have, by n/m, the shares of runs that sparsified and of runs with a stuck encoding; the table also
-    the mean fourth norm |W_i|_4^4 of stuck encodings, beside 1/(n-1).
+    Figure and table have, by n/m, the shares of runs that became sparse and of runs with a stuck encoding.
+    The table also has the mean fourth norm |W_i|_4^4 of stuck encodings, beside 1/(n-1).
     """
     n, m, runs = ds["n_features"].values, ds.attrs["n_hidden"], ds.sizes["run"]
     is_sparse, has_stuck = 2 * ds["sparse"] > ds["n_features"], ds["stuck"] > 0

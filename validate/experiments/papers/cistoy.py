@@ -24,10 +24,7 @@ MATRICES = ("independent", "symmetric")  # what the entries of M are
 
 
 def random_mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
-    """Return an (n, n) matrix of standard normal entries and zero diagonal.
-
-    If `symmetric`, the upper triangle is repeated below. (`run_mixed` draws matrices with a diagonal.)
-    """
+    """Return an (n, n) matrix of standard normal entries and zero diagonal, symmetric if `symmetric`."""
     M = rng.normal(size=(n, n))
     np.fill_diagonal(M, 0.0)
     return np.triu(M) + np.triu(M).T if symmetric else M
@@ -52,13 +49,13 @@ def run_mixing(
         Probability that a feature is on.
     n_features, n_hidden : int
     seeds : sequence of int
-        Of the matrices.
+        Seeds of the matrices M.
 
     Returns
     -------
     xarray.Dataset
-        ``lower_bound`` and ``naive`` (symmetric, sigma, seed), per feature over p. The naive network has
-        n_hidden neurons ReLU(x_i), and the best readout with bias for these targets.
+        Of (symmetric, sigma, seed), losses per feature, divided by p: ``lower_bound`` and ``naive``. The
+        naive network has n_hidden neurons ReLU(x_i), and the best readout with bias for these targets.
 
     Examples
     --------
@@ -117,8 +114,8 @@ def run_mixed(
 ) -> xr.Dataset:
     """Return losses of the best networks for ReLU(x) + M x with random M, one feature on at a time.
 
-    Matrices are drawn as FranciscoHS/cis-toy-models does, with a diagonal: independent normal entries, or the
-    sum of such a matrix and its transpose over the root of 2.
+    Matrices M are drawn as in FranciscoHS/cis-toy-models, with a diagonal: A of independent normal entries,
+    or (A + A')/sqrt(2).
 
     Parameters
     ----------
@@ -126,14 +123,15 @@ def run_mixed(
         Standard deviation of the entries off the diagonal.
     n_features, n_hidden : int
     seeds : sequence of int
-        Of the matrices.
+        Seeds of the matrices M.
     starts, steps : int
-        Descents for each matrix, and steps of each at most.
+        Number of descents for each matrix, and the most steps of each.
 
     Returns
     -------
     xarray.Dataset
-        ``found``, ``lower_bound`` and ``naive`` (symmetric, sigma, seed), per feature over p, as p -> 0.
+        Of (symmetric, sigma, seed), losses per feature, divided by p, as p -> 0: ``found`` by descents,
+        ``lower_bound`` and ``naive`` (one feature for each neuron).
 
     Examples
     --------
@@ -159,7 +157,7 @@ PRINTED_UNMIXED = {"p": (0.05, 0.1, 0.5, 1.0), "loss": (0.08251, 0.08105, 0.0683
 def run_spread(
     p: Sequence[float] = PRINTED_UNMIXED["p"], *, n_features: int = 100, n_hidden: int = 50, tries: int = 40
 ) -> xr.Dataset:
-    """Return least losses of n equal neurons for targets ReLU(x), all of which receive all features.
+    """Return least losses of equal neurons that all receive all features, for targets ReLU(x).
 
     Neurons and readout have no biases. Neuron i has the weight 1 of feature i, one weight of all features of
     other neurons, and one weight of features that have no neuron.
@@ -170,15 +168,15 @@ def run_spread(
         Probabilities that a feature is on, in (0, 1].
     n_features, n_hidden : int
     tries : int
-        Most evaluations of the loss in a search, of a tenth of a second each.
+        Most evaluations of the loss in a search; each takes a tenth of a second.
 
     Returns
     -------
     xarray.Dataset
         Of (p). Losses per feature over p: ``found`` by the search, ``lower_bound``, and of two networks whose
         neurons serve one feature each: ``unbiased``, whose outputs for all other features are 0, and
-        ``readout``, which reads these from all neurons. Weights of a neuron in the found network, where that
-        of its own feature is 1: ``others``, of the features of other neurons, and ``dropped``, of the
+        ``readout``, which reads these from all neurons. Weights of a neuron in the found network, in units of
+        its own feature's weight: ``others``, of the features of other neurons, and ``dropped``, of the
         features that have no neuron.
 
     Examples
@@ -214,7 +212,7 @@ def plot_mixing(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_mixed(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses for targets ReLU(x) + M x against the size of M: networks found, printed, lower bound.
+    """Draw losses for targets ReLU(x) + M x against the size of M: found, the source's, and the lower bound.
 
     `ds` is from `run_mixed`.
     """
@@ -229,7 +227,7 @@ def plot_mixed(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of networks without biases against p, found and printed by the source, over the naive one.
+    """Draw losses of networks without biases, found and the source's, over the naive loss, against p.
 
     Targets are ReLU(x). The naive network has neurons ReLU(x_i) of n_hidden features, and answers 0 for all
     others. `ds` is from `run_spread`.
@@ -287,10 +285,10 @@ def judge_mixed(ds: xr.Dataset) -> list[Finding]:
 
 
 def _printed_losses(table: Mapping[str, Sequence[float]], name: str, axis: xr.DataArray) -> list[float]:
-    """Return from a printed table the losses in its list `name`, one for each coordinate of `axis`, or nan.
+    """Return the losses that a printed table lists under `name`, one for each coordinate of `axis`, or nan.
 
-    `table` has a list of coordinates by the axis' name, and lists of losses of the same length by theirs; nan
-    stands where it has no such coordinate.
+    `table` maps the name of the axis to its coordinates, and names of losses to lists of the same length.
+    Coordinates that the table lacks give nan.
     """
     matches = [np.flatnonzero(np.isclose(table[str(axis.name)], at)) for at in axis.values]
     return [table[name][match[0]] if match.size else np.nan for match in matches]
@@ -299,9 +297,9 @@ def _printed_losses(table: Mapping[str, Sequence[float]], name: str, axis: xr.Da
 def _printed_mixed(ds: xr.Dataset) -> FloatArray:
     """Return the source's losses (matrix kind, sigma) for targets ReLU(x) + M x; nan where it has none.
 
-    The source is FranciscoHS/cis-toy-models; losses are per feature over p. Entries of the random matrix M
-    are "independent" or "symmetric", in this order; sigma, their standard deviation off the diagonal, is the
-    coordinate of `ds`, a dataset of `run_mixed`.
+    The source is FranciscoHS/cis-toy-models; losses are per feature, divided by p. Matrix kinds are
+    "independent" and "symmetric", in this order. `ds`, from `run_mixed`, has the coordinate sigma, the
+    standard deviation of M's entries off the diagonal.
     """
     return np.array([_printed_losses(PRINTED, name, ds["sigma"]) for name in MATRICES])
 
@@ -309,9 +307,9 @@ def _printed_mixed(ds: xr.Dataset) -> FloatArray:
 def _show_mixed(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "mixed", from `ds` of `run_mixed`.
 
-    Both have losses for targets ReLU(x) + M x, by the size of M: of networks found, of the source's and the
-    lower bound; the table also that of the naive network, a neuron ReLU(x_i) for each of n_hidden features
-    with the best readout.
+    Figure and table have losses for targets ReLU(x) + M x, by the size of M: of networks found, of the
+    source's networks, and the lower bound. The table also has the naive network's, a neuron ReLU(x_i) for
+    each of n_hidden features with the best readout.
     """
     mean = ds.mean("seed").assign(printed=(("symmetric", "sigma"), _printed_mixed(ds)))
     best = mean["found"].min("sigma")
@@ -340,9 +338,9 @@ def _show_mixed(ds: xr.Dataset) -> TopicContent:
 def _show_spread(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "spread": ReLU(x) by networks without biases.
 
-    Both have losses by p: found by search, printed by the source, naive (a neuron ReLU(x_i) for each of
-    n_hidden features, 0 for others), and the lower bound; the table also the weights of the network found.
-    `ds` is from `run_spread`.
+    Figure and table have losses by p: found by search, printed by the source, naive (a neuron ReLU(x_i) for
+    each of n_hidden features, 0 for others), and the lower bound. The table also has the weights of the
+    network found. `ds` is from `run_spread`.
     """
     cells = ds.assign(printed=("p", _printed_losses(PRINTED_UNMIXED, "loss", ds["p"])))
     ratios = (cells["printed"] / ds["found"]).dropna("p").values

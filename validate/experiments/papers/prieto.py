@@ -35,17 +35,18 @@ BATCH = 256
 
 
 def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float = 1.0) -> Features:
-    """Return the law of cyclic features, binary; all 2^n_features patterns are listed.
+    """Return the law of cyclic binary features, as a list of all 2^n_features patterns.
 
-    Features are words around a circle (Prieto et al. 2026): a place is drawn, and words near it are on. A
-    word at an angle t from the place is on with the log odds sharpness cos t, independently of the others.
+    Features are words around a circle (Prieto et al. 2026). A point on the circle is drawn, and words near it
+    are on: a word at an angle t from the point is on with log odds sharpness cos t, independently of the
+    others.
 
     Parameters
     ----------
     n_features : int
         2 to 14.
     sharpness : float
-        Log odds that a word is on at its own place; at the opposite place they are the negative.
+        Log odds that a word is on if its own point is drawn; -sharpness if the opposite point is.
     strength : float
         Weight of this law in a mixture with independent features of the same p; see
         `theory.unequal.partial_dependence`.
@@ -68,9 +69,9 @@ def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float 
 
 
 def constructive_share(M: FloatArray, covariance: FloatArray) -> float:
-    """Return the share of the off-diagonal terms in sum_ij M_ij S_ij, S the covariance of the features x.
+    """Return (off-diagonal terms of sum_ij M_ij S_ij) / (whole sum), S the covariance of the features x.
 
-    The sum is the covariance of x and M x: the share is positive if interference correlates with the target
+    The sum is the covariance of x and M x. The share is positive if interference correlates with the target
     of the output, and 0 for independent features.
     """
     off = M - np.diag(M.diagonal())
@@ -78,10 +79,10 @@ def constructive_share(M: FloatArray, covariance: FloatArray) -> float:
 
 
 def circle_deviation(M: FloatArray) -> tuple[float, float]:
-    """Return how far M is from a function of the distance around the circle, and from a falling function.
+    """Return how far M is from a function of the distance around the circle, and from a falling one.
 
-    The first number is the largest difference between an entry and the mean at its distance, the second the
-    largest rise of that mean from one distance to the next; both over the mean of the diagonal.
+    The first number is the largest |M_ij - (mean of M at the distance of i and j)|, the second the largest
+    rise of that mean from one distance to the next; both are divided by the mean of the diagonal.
 
     Examples
     --------
@@ -98,10 +99,10 @@ def circle_deviation(M: FloatArray) -> tuple[float, float]:
 def _train_tied(
     law: Features, m: int, decay: float, steps: int, seeds: Sequence[int]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return M = W W' (seed, n, n) and biases (seed, n) of trained tied models.
+    """Train tied models ReLU(W W' x + b); return M = W W' (seed, n, n) and biases (seed, n).
 
-    Models ReLU(W W' x + b) have m neurons, and are trained on samples of `law` by `steps` of AdamW with the
-    weight decay `decay`, one for each of `seeds`. First weights are uniform, as in PyTorch's linear layers.
+    Each of `seeds` has a model of m neurons, trained on samples of `law` by `steps` of AdamW with weight
+    decay `decay`. First weights are uniform, as in PyTorch's linear layers.
     """
     torch = load_torch()
     n = law.n_features
@@ -145,14 +146,14 @@ def run_tables(
     decays : sequence of float
         Decoupled weight decays of Adam.
     seeds : sequence of int
-        Of first weights and data of the trained models.
+        Seeds of first weights and data of the trained models.
     n_features : int
         Words on the circle, 2 to 14.
     sharpness, strengths : float, sequence of float
-        Log odds that a word is on at its own place (`circular_law`); shares of this law in a mixture with
-        independent words, so that the strength 0 has independent words.
+        `sharpness` is that of `circular_law`; each strength is the share of this law in a mixture with
+        independent words, which are strength 0.
     steps : int
-        Steps of training, batches of 256; the rate falls from 0.01 as a cosine.
+        Steps of training, with batches of 256; the learning rate falls from 0.01 as a cosine.
     starts : int
         Random starts of the minimisation.
 
@@ -163,9 +164,9 @@ def run_tables(
         share of its off-diagonal terms in sum_ij M_ij S_ij, M = W W' and S the covariance of the words;
         ``linear``, loss of the best affine model; ``gram`` (…, output, feature), M of the best. Of (strength,
         decay, n_hidden, seed): ``trained``, exact loss; ``trained_constructive``, as above;
-        ``trained_spread``, the largest difference of an entry of M from the mean at its distance around the
-        circle, and ``trained_rise``, the largest rise of this mean with the distance, both over the mean of
-        the diagonal. Of the first seed: ``trained_gram``, M. Of (strength, output, feature): ``covariance``.
+        ``trained_spread`` and ``trained_rise``, the two deviations of M from a falling function of the
+        distance around the circle (`circle_deviation`). Of the first seed: ``trained_gram``, M. Of (strength,
+        output, feature): ``covariance``.
 
     Examples
     --------
@@ -221,7 +222,10 @@ def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of cyclic features: best, principal components, trained; `ds` is from `run_tables`."""
+    """Draw losses of cyclic features against n_hidden: best tied model, principal components, trained models.
+
+    `ds` is from `run_tables`.
+    """
     at, m = ds.sel(strength=1.0), ds["n_hidden"].values
     ax.plot(m, at["linear"], "k--", label="principal components")
     for k, decay in enumerate(ds["decay"].values):
@@ -234,8 +238,9 @@ def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
 def show_tables(ds: xr.Dataset) -> TopicContent:
     """Return text and figure about the best models of cyclic features; `ds` is from `run_tables`.
 
-    The figure has the Gram matrix W W' of the best tied model at the smallest n_hidden, and losses of the
-    best and of trained models and of principal components; the text compares them with independent features.
+    The figure has the Gram matrix W W' of the best tied model at the smallest n_hidden, and losses of best
+    models, trained models and principal components. The text compares the losses with those for independent
+    features.
     """
     at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
     first = ds["decay"].values[0]

@@ -23,9 +23,9 @@ def draw_curve(ax: Axes, x: npt.ArrayLike, y: npt.ArrayLike, k: int, line: str =
 
 
 def finish_log_axes(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:
-    """Return axes with a legend and settings, as for `finish_axes`, and plain numbers at their ticks.
+    """Set properties and legend of the axes, as `finish_axes` does, and write ticks as plain numbers.
 
-    Plain numbers are for logarithmic axes of less than four decades.
+    Plain numbers suit logarithmic axes of less than four decades.
     """
     finish_axes(ax, legend, **settings)
     for name, axis in (("xscale", ax.xaxis), ("yscale", ax.yaxis)):

@@ -44,7 +44,7 @@ PLANTED = Criterion("share of places where a prediction that is off by 1/2 passe
 def drawn_law(seed: int, minimum: int) -> tuple[Features, int]:
     """Return (law, n_hidden) of a small model, drawn at random from `seed` and the model's number `minimum`.
 
-    If the number is even, all features have the same p.
+    If `minimum` is even, all features have the same p.
     """
     rng = np.random.default_rng([seed, minimum])
     n = int(rng.integers(3, 9))
@@ -68,22 +68,21 @@ def run_localised(
     r"""Estimate local learning coefficients of small models with a Langevin sampler, and predict them.
 
     Laws and sizes are drawn: 3 to 8 features, 2 or 3 neurons, p from 0.03 to 0.5; in every second law the
-    probabilities of features differ. The model of each is the best of many starts, the loss that of the
-    population.
+    probabilities of features differ. Each model is the best of many starts; its loss is the expected one.
 
     Parameters
     ----------
     minima : sequence of int
         Numbers of the models, from 0 on; each draws a law and a size.
     settings : sequence of (float, float)
-        nbeta, which multiplies the loss per feature, and localization, of the sampler.
+        (nbeta, localization) of the sampler; nbeta multiplies the loss per feature.
     sampler : {"devinterp", "numpy"}
         devinterp 1.3, to be installed separately, or the same steps in NumPy.
     stiffness : float
-        Step size lr of the sampler times nbeta h + localization, h the largest eigenvalue of the Hessian; in
-        (0, 4).
+        lr (nbeta h + localization), in (0, 4), with the sampler's step size lr and h the largest eigenvalue
+        of the Hessian.
     num_draws, num_burnin_steps, chains, seed : int
-        Of the sampler; all chains start at the minimum. The seed also draws the laws.
+        Settings of the sampler; all chains start at the minimum. The seed also draws the laws.
 
     Returns
     -------
@@ -92,8 +91,8 @@ def run_localised(
         the loss (`solvers.loss.loss_expansion`), in orders ``leading`` and ``next_order``, and ``margin``,
         the distance of the nearest kink in standard deviations; ``chain_mean`` and ``chain_std`` of the
         estimate of one chain on a quadratic loss. Of (minimum): ``n_features``, ``n_hidden``, ``p`` (the
-        mean), ``loss``, ``rank`` of the Hessian, and ``third_error``, the largest error of the third
-        derivatives over the largest of them.
+        mean), ``loss``, ``rank`` of the Hessian, and ``third_error``, (largest error of the third
+        derivatives) / (largest third derivative).
 
     Examples
     --------
@@ -136,11 +135,11 @@ def run_localised(
 def _predicted(expansion: LossExpansion, where: dict[str, Any]) -> dict[str, float]:
     """Return by name the terms of the predicted learning coefficient at a sampler's setting, and its spread.
 
-    "leading" and "next_order" are its first two terms if the loss is expanded, "margin" is the distance of
-    the nearest kink in standard deviations, "chain_mean" and "chain_std" are mean and standard deviation of
-    one chain's estimate on a quadratic loss. All are nan where the Hessian does not make the posterior
-    Gaussian. `expansion` is that of the loss at the minimum; `where` has nbeta and localization, the step
-    size lr, and the numbers of draws and burn-in steps, by these names.
+    "leading" and "next_order" are the first two terms of the prediction by expanding the loss; "margin" is
+    the distance of the nearest kink in standard deviations; "chain_mean" and "chain_std" are mean and
+    standard deviation of one chain's estimate on a quadratic loss. All are nan where the Hessian does not
+    make the posterior Gaussian. `expansion` is the loss's at the minimum; `where` has nbeta, localization, lr
+    (the step size), num_draws and num_burnin_steps of the sampler.
     """
     names = ("leading", "next_order", "margin", "chain_mean", "chain_std")
     nbeta, localization = where["nbeta"], where["localization"]
@@ -161,7 +160,7 @@ def langevin_losses(
     """Return losses (num_draws, chains) at the draws of Langevin chains that start at the model's weights.
 
     `toy` is the loss L per feature. Chains sample exp(-nbeta L(w) - localization |w - start|^2 / 2) in steps
-    of `lr`, the first `num_burnin_steps` of which are no draws.
+    of `lr`; the first `num_burnin_steps` are discarded.
     """
     rng, start = np.random.default_rng(list(seed)), toy.weights
     w, losses = np.tile(start, (chains, 1)), np.empty((num_draws, chains))
@@ -175,7 +174,7 @@ def langevin_losses(
 
 
 def evaluate(model: Any, _: Any) -> Any:
-    """Return (sum of the losses of all chains, loss of each) of `model`: the form that devinterp asks for.
+    """Return (sum of the losses of all chains, loss of each chain) of `model`, as devinterp requires.
 
     `model` is a PyTorch module with a row of weights for each chain; the second argument, a batch of data, is
     not used.
@@ -190,10 +189,8 @@ def _devinterp_losses(
 ) -> FloatArray:  # fmt: skip
     """Return losses (num_draws, chains) at the draws of devinterp's unchanged Langevin sampler.
 
-    `toy` is the loss L per feature, at whose weights all chains start. They sample
-    exp(-nbeta L(w) - localization |w - start|^2 / 2) in steps of `lr`; the first `num_burnin_steps` are no
-    draws. Chains are the rows of one parameter: its loss is the sum of theirs, and steps and noise act entry
-    by entry. These are also the arguments of `langevin_losses`, our own sampler.
+    Arguments are those of `langevin_losses`, our own sampler. Chains are the rows of one parameter: its loss
+    is the sum of theirs, and steps and noise act entry by entry.
     """
     torch = load_torch()
     try:
@@ -242,8 +239,8 @@ def _compare_llc(ds: xr.Dataset) -> xr.Dataset:
     """Return measured and predicted learning coefficients (minimum, setting), with errors and deviations.
 
     Variables are ``measured`` and its standard ``error``, ``predicted``, ``deviation`` (in standard errors)
-    and ``claimed``; `ds` is of `run_localised`. ``claimed`` marks where the prediction is meant to hold:
-    where its term of the next order is small and no kink of the loss is near.
+    and ``claimed``, whether the prediction should hold: its term of the next order is small and no kink of
+    the loss is near. `ds` is from `run_localised`.
     """
     error = ds["llc"].std("chain", ddof=1) / ds.sizes["chain"] ** 0.5
     predicted = ds["chain_mean"] + ds["next_order"]
@@ -260,11 +257,11 @@ def _compare_llc(ds: xr.Dataset) -> xr.Dataset:
 
 
 def _judge(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings on measured against predicted learning coefficients; of `run_localised`.
+    """Return the findings on measured against predicted learning coefficients; `ds` is from `run_localised`.
 
-    They are, where the prediction is meant to hold: the share of places within 3 standard errors, the mean
-    deviation over its standard error, the spread of chains over that predicted (less 1), and the share of
-    predictions shifted by 1/2 that would pass.
+    Where the prediction should hold, their numbers are: the share of (minimum, setting) within 3 standard
+    errors; the mean deviation over its standard error; (spread of chains) / (predicted spread) - 1; and the
+    share of predictions shifted by 1/2 that would pass.
     """
     at = _compare_llc(ds).stack(place=("minimum", "setting"))
     at = at.where(at["claimed"], drop=True)
@@ -294,10 +291,10 @@ def plot_localised(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show(ds: xr.Dataset) -> TopicContent:
-    """Return text and figure of the report's part on local learning coefficients; `ds` is of `run_localised`.
+    """Return text and figure of the report's part on local learning coefficients, from `run_localised`.
 
     The figure has coefficients measured by a Langevin sampler against predicted ones; the text has their
-    largest deviation, by setting of the sampler.
+    largest deviation, by setting of the sampler. `ds` is the dataset of the run.
     """
     at = _compare_llc(ds)
     claimed = at["claimed"]

@@ -73,7 +73,7 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
     the second feature from 1/reach to 1. Of (transition): ``transition_p``, ``transition_importance``,
     ``transition_model`` (0: free biases, 1: zero); ``before`` and ``after``, the phases at lower and higher
     importance, as indices into `solvers.relu.PHASES`; ``jump``, the largest step of an encoding's length, and
-    ``is_jump``, false for a continuous transition.
+    ``is_jump``, whether the transition is discontinuous.
     """
     parts = []
     for model, bias in enumerate((True, False)):
@@ -95,10 +95,9 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
 def _pair_certificates(gap: float) -> xr.Dataset:
     """Return least losses, proved lower bounds and numbers of boxes of two features in one dimension.
 
-    Variables are (model, point), with free and with zero biases, at six points of p (``point_p``) and
-    importance of the second feature (``point_importance``): ``point_loss``, ``point_lower`` and
-    ``point_boxes``, the boxes that branch and bound takes. Bounds are within the relative `gap` of the
-    losses.
+    Of (model, point), with free and with zero biases, at six points of p (``point_p``) and importance of the
+    second feature (``point_importance``): ``point_loss``, ``point_lower`` and ``point_boxes``, the number of
+    boxes that branch and bound needs. Bounds are within the relative `gap` of the losses.
     """
     p, importances = zip(*POINTS, strict=True)
     rows = []
@@ -116,8 +115,8 @@ def run_phases(
 ) -> xr.Dataset:
     r"""Find the best models of two features in one dimension, with free and with zero biases.
 
-    As the phase diagram of Elhage et al. (2022), but from exact losses, without sampling or training; see
-    `solvers.relu.phase_diagram` for accuracy. The first feature has importance 1.
+    The result is the phase diagram of Elhage et al. (2022), but from exact losses, without sampling or
+    training; see `solvers.relu.phase_diagram` for accuracy. The first feature has importance 1.
 
     Parameters
     ----------
@@ -135,11 +134,11 @@ def run_phases(
         `solvers.relu.PHASES`, such as "antipodal"; the least ``loss`` per feature; ``share``, the smaller
         encoding over the larger one; ``pattern``, which of four patterns picked by hand is best (encodings
         (1, 0), (0, 1), (1, -1), (1, 1); biases 0, or p/2 for the dropped feature of the model with biases),
-        and its ``pattern_loss``. Of transition, for importances up to 1: ``transition_p``,
+        and its ``pattern_loss``. Of (transition), for importances up to 1: ``transition_p``,
         ``transition_importance``, ``transition_model``, phases ``before`` and ``after`` (lower and higher
-        importance), ``jump``, the largest step of an encoding's length, and ``is_jump``, false for a
-        continuous transition. Of (model, point), at some ``point_p`` and ``point_importance``: the least loss
-        ``point_loss``, a proved bound ``point_lower`` and its work ``point_boxes``. Of model:
+        importance), ``jump``, the largest step of an encoding's length, and ``is_jump``, whether the
+        transition is discontinuous. Of (model, point), at some ``point_p`` and ``point_importance``: the
+        least loss ``point_loss``, a proved bound ``point_lower`` and its work ``point_boxes``. Of model:
         ``symmetric_until``, the p up to which an antipodal pair of equal norms is best for features of equal
         importance.
 
@@ -178,15 +177,16 @@ def run_phases(
 
 
 def _select_model(ds: xr.Dataset, model: int) -> xr.Dataset:
-    """Return the part of a dataset of `run_phases` for free (`model` 0) or for zero biases (1)."""
+    """Return the part of a dataset from `run_phases` for free (`model` 0) or for zero biases (1)."""
     return ds.isel(model=validation.integer("model", model, 0, len(MODELS) - 1))
 
 
 @plot_function
 def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
-    """Draw the phases over (p, importance), the paler the smaller an encoding is, and transitions as dots.
+    """Draw the best model's phase over (p, importance), and the transitions as dots.
 
-    `ds` is from `run_phases`; `model` is 0 for free and 1 for zero biases.
+    Colours are paler where the smaller encoding is shorter. `ds` is from `run_phases`; `model` is 0 for free
+    and 1 for zero biases.
     """
     map_of_model = _select_model(ds, model)
     phase = map_of_model["phase"].values
@@ -215,11 +215,11 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 
 @plot_function
 def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
-    """Draw over (p, importance) how much, in per cent, four fixed models lose more than the best model.
+    """Draw over (p, importance) by how many per cent the best of four fixed models exceeds the least loss.
 
-    The fixed models have the encodings (1, 0), (0, 1), (1, -1) and (1, 1); the best of the four counts. Cells
-    are hatched where its phase is not that of the best model. `ds` is from `run_phases`; `model` is 0 for
-    free and 1 for zero biases.
+    The fixed models have the encodings (1, 0), (0, 1), (1, -1) and (1, 1). Cells are hatched where the phase
+    of the best of these is not that of the best model. `ds` is from `run_phases`; `model` is 0 for free and 1
+    for zero biases.
     """
     map_of_model = _select_model(ds, model)
     excess = 100.0 * (map_of_model["pattern_loss"] / map_of_model["loss"] - 1.0).values.T
@@ -236,8 +236,8 @@ def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 def _show_phases(ds: xr.Dataset) -> TopicContent:
     """Return text, figures and table of the report's part "phases", from `ds` of `run_phases`.
 
-    Figures have, over (p, importance) and for free and zero biases, the best model's phase, and the excess
-    loss of the best of four models picked by hand; the table has lower bounds at some points.
+    The figures have, over (p, importance) and for free and zero biases, the best model's phase, and the
+    excess loss of the best of four fixed models. The table has lower bounds at some points.
     """
     sentences = ["Two features in one dimension."]
     excess = ds["pattern_loss"] / ds["loss"] - 1.0
@@ -306,8 +306,8 @@ def _certificate_table(ds: xr.Dataset) -> Table:
 def _describe_entrance(ds: xr.Dataset) -> str:
     """Return text on how a dropped feature enters as its importance grows: by a jump or continuously.
 
-    For continuous entrances it compares their importance with the closed form (`onset_importance`). `ds` is
-    from `run_phases`, the best models of two features in one dimension.
+    The text compares the importance at continuous transitions with the closed form (`onset_importance`). `ds`
+    is from `run_phases`, the best models of two features in one dimension.
     """
     free = ds.isel(transition=ds["transition_model"].values == 0)
     p, jumps = free["transition_p"].values, free["is_jump"].values

@@ -27,7 +27,7 @@ _WIDTH = 1e-3
 
 
 def arrangement_name(k: int) -> str:
-    """Return the name of an arrangement in the plane by k, such as "pentagon" for 5.
+    """Return the name of arrangement k of encodings in the plane, such as "pentagon" for 5.
 
     `k` is the number of corners of a polygon, or 1 (two single features), 2 (an antipodal pair and a single
     feature) or 4 (two antipodal pairs).
@@ -37,19 +37,18 @@ def arrangement_name(k: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _polygon_saved_loss(k: int, p: float) -> float:
-    """Return the loss that a regular polygon of k encodings saves, in units of that of one dropped feature.
+    """Return (loss without encodings - loss of a regular k-gon) / (p/3 - p²/4), each summed over k features.
 
-    What is saved is the loss without the k features' encodings less that with them, at the best length and
-    bias; a dropped feature loses p/3 - p²/4.
+    The denominator is the loss of one dropped feature; the k-gon has its best length and bias.
     """
     return best_polygon(k, p).gain / (p / 3.0 - p**2 / 4.0)
 
 
 def saved_loss(k: int, p: float) -> float:
-    """Return the loss that an arrangement in the plane saves, in units of the loss of one dropped feature.
+    """Return (loss without encodings - loss of arrangement k) / (loss of one dropped feature).
 
-    `k` is the number of corners of a polygon, or 1 (two single features), 2 (an antipodal pair and a single
-    feature) or 4 (two antipodal pairs).
+    `k` is the number of corners of a polygon in the plane, or 1 (two single features), 2 (an antipodal pair
+    and a single feature) or 4 (two antipodal pairs).
     """
     if k not in ARRANGEMENTS:
         return _polygon_saved_loss(k, p)
@@ -60,14 +59,13 @@ def saved_loss(k: int, p: float) -> float:
 def crossings(order: list[int], saved: FloatArray, p: FloatArray) -> list[tuple[float, str, str]]:
     """Return (p, best arrangement below, best one above) at each p where another one becomes the best.
 
-    The best saves the most loss; `saved` (arrangement, p) has the losses that they save, at rising p. `order`
-    has for each row its arrangement: the number of corners of a polygon, or 1 (two single features), 2 (a
-    pair and a single feature) or 4 (two antipodal pairs).
+    `saved` (arrangement, p) has the losses that arrangements save, at rising `p`; the best one saves most.
+    `order` has the arrangement of each row, as the k of `arrangement_name`.
     """
     winner = np.array(order)[saved.argmax(axis=0)]
 
     def lead(x: float, a: int, b: int) -> float:
-        """Return the saved loss of arrangement a less that of b at p = x."""
+        """Return (saved loss of arrangement a) - (saved loss of b) at p = x."""
         return saved_loss(a, x) - saved_loss(b, x)
 
     changes = []
@@ -93,22 +91,23 @@ def run_polygons(
     ----------
     p, k : sequence of float, of int
         Probabilities that a feature is on, increasing, in [1e-4, 1]. Corners, from 3 on, of the regular
-        polygons to compare; beside them stand two antipodal pairs, a pair and a single feature, two singles.
+        polygons to compare with two antipodal pairs, a pair and a single feature, and two single features.
     n_features : sequence of int
-        Sizes of the models whose best state in two dimensions is searched, 2 to 9; takes about n 5^n.
+        Numbers of features of models whose least loss in two dimensions is searched, 2 to 9; the time grows
+        as n 5^n.
     starts, seed : int
         Random starts of that search, and their seed.
 
     Returns
     -------
     xarray.Dataset
-        ``saved`` (arrangement, p): loss below that of the model that stores nothing, in units of the loss of
-        one dropped feature, p/3 - p²/4; a perfect model of k features would save k. Of crossing:
-        ``crossing_p``, where the winner among them changes (to 1e-3; a winner between two values of `p` that
-        wins at neither is missed), ``crossing_below`` and ``crossing_above``, the winners on both sides.
-        ``best_saved`` and ``shape`` (n_features, p) of the models found. Every dropped feature costs the
-        same. So for any larger number of features, too, the arrangement that saves most is the best of those
-        compared.
+        ``saved`` (arrangement, p): (loss without encodings - loss) / (p/3 - p²/4), where p/3 - p²/4 is the
+        loss of one dropped feature; a perfect model of k features would save k. Of (crossing):
+        ``crossing_p``, where the arrangement that saves most changes, to 1e-3 (one that wins only between two
+        neighbouring values of `p` is missed), ``crossing_below`` and ``crossing_above``, the winners on both
+        sides. ``best_saved`` and ``shape`` (n_features, p) of the models found. As every dropped feature
+        costs the same, the arrangement that saves most is also the best of those compared for any larger
+        number of features.
 
     Examples
     --------
@@ -145,7 +144,10 @@ def run_polygons(
 
 @plot_function
 def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw how much loss arrangements save, and best models found as markers; `ds` is from `run_polygons`."""
+    """Draw the losses that arrangements save against p, and those of the best models found as markers.
+
+    `ds` is from `run_polygons`.
+    """
     for i, name in enumerate(ds["arrangement"].values):
         ax.plot(ds["p"], ds["saved"][i], color=f"C{i % 7}", linestyle="-" if i < 7 else "--", label=str(name))
     for i, n in enumerate(ds["n_features"].values):
@@ -160,8 +162,8 @@ def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_polygons(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "polygons", from `ds` of `run_polygons`.
 
-    Both have by p how much loss regular arrangements in the plane save, and the best models of few features;
-    the text says where the best arrangement changes.
+    Figure and table have, by p, how much loss regular arrangements in the plane save, and the best models of
+    few features. The text says where the best arrangement changes.
     """
     best = ds["saved"].values.argmax(axis=0)
     names = [str(name) for name in ds["arrangement"].values]

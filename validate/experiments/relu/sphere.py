@@ -29,9 +29,9 @@ LOSSES = {
 
 
 def _name_arrangement(model: Minimum) -> tuple[str, int]:
-    """Return (name, number) of the features that `model` represents; the name is "nothing" if there are none.
+    """Return (name, number) of the features that `model` represents.
 
-    It is that of the geometry of their encodings, such as "pentagon".
+    The name is that of the geometry of their encodings, such as "pentagon", or "nothing" without features.
     """
     is_represented = represented(model.W, model.b)
     name = geometry(model.W[is_represented]).name if is_represented.any() else "nothing"
@@ -47,7 +47,8 @@ def run_thomson(
 ) -> xr.Dataset:
     r"""Compare the best arrangements on the sphere with minimisers of the loss that they approximate.
 
-    Elhage et al. (2022), on the Thomson problem: uniform importance, unit lengths, no bias.
+    The setting is that of Elhage et al. (2022) on the Thomson problem: uniform importance, unit lengths, no
+    bias.
 
     Parameters
     ----------
@@ -59,9 +60,9 @@ def run_thomson(
     Returns
     -------
     xarray.Dataset
-        Of size. ``energy`` of the best arrangement of unit vectors. Losses on inputs with one feature on
-        (L_1), summed over features: ``unit``, of these vectors, a third of the energy; ``common``, at their
-        best common length; ``unbiased`` and ``biased``, of the best models without and with biases.
+        Of (size): ``energy`` of the best arrangement of unit vectors. Losses on inputs with one feature on
+        (L_1), summed over features: ``unit``, of these vectors, energy/3; ``common``, of these vectors at
+        their best common length; ``unbiased`` and ``biased``, of the best models without and with biases.
         ``unbiased_kept`` and ``biased_kept``, how many features these models represent. Names of the
         arrangements: ``sphere``, ``without_bias``, ``with_bias``.
 
@@ -88,9 +89,9 @@ def run_thomson(
 
 @plot_function
 def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
-    """Draw losses of the models of `run_thomson`, `ds`, on `n_hidden` neurons, over that of the zero model.
+    """Draw losses of models on `n_hidden` neurons, over the zero model's, against n_features.
 
-    They are the variables ``unit``, ``common``, ``unbiased`` and ``biased``.
+    `ds` is from `run_thomson`; losses are ``unit``, ``common``, ``unbiased`` and ``biased``.
     """
     known = np.unique(ds["n_hidden"].values).tolist()
     if n_hidden not in known:
@@ -107,8 +108,9 @@ def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
 def _show_sphere(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "sphere", from `ds` of `run_thomson`.
 
-    Both have losses with one feature on, of the best arrangement on the sphere and of the best models without
-    and with biases; the table names their arrangements. The text says in how many sizes these agree.
+    Figure and table have losses with one feature on, of the best arrangement on the sphere and of the best
+    models without and with biases. The table names their arrangements; the text says for how many sizes these
+    agree.
     """
     crowded = ds.isel(size=CROWDED.satisfied(ds["energy"].values))
     same = [

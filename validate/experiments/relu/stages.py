@@ -40,18 +40,19 @@ CANARY = Criterion("permutations of rates that pass", "<=", preregistered(0.0))
 
 
 def heights_and_rates(law: Features) -> tuple[FloatArray, FloatArray]:
-    """Return the losses where the first 0, 1, ... features have a hidden dimension each, and growth rates.
+    """Return (losses of the saddles, growth rates of the features), of shapes (n + 1,) and (n,).
 
-    Shapes are (n + 1,) and (n,). Losses are summed over features, and those without a dimension have encoding
-    0 and the mean as bias. Under the gradient flow of this loss a small encoding grows as exp(4 I v t), for
-    the importance I and the variance v of its feature: to first order the outputs are affine.
+    At saddle k the first k features have a hidden dimension each, and the others have encoding 0 and the mean
+    as bias; losses are summed over features. Under the gradient flow of this loss a small encoding grows as
+    exp(4 I v t), for the importance I and the variance v of its feature: to first order the outputs are
+    affine.
     """
     saved = law.importance * (law.second_moment - law.mean**2)
     return np.append(np.cumsum(saved[::-1])[::-1], 0.0), 4.0 * saved
 
 
 def predicted_times(start: FloatArray, rates: FloatArray) -> FloatArray:
-    """Return the times (k, m) at which half of the loss of each of the first m features is gone, by `rates`.
+    """Return the times (k, m) at which half of the loss of each of the first m features is gone.
 
     `start` are first weights (k, n, m), `rates` the features' growth rates (m,). Let w be the length of the
     part of a feature's encoding orthogonal to the encodings of the features before it. Then dw/dt = rate w (1
@@ -64,9 +65,8 @@ def predicted_times(start: FloatArray, rates: FloatArray) -> FloatArray:
 def flow(toy: ToyLoss, weights: FloatArray, duration: float, step: float) -> tuple[FloatArray, FloatArray]:
     """Return weights (k, size) after a gradient flow from `weights`, and losses on the way (steps + 1, k).
 
-    Flow and losses are those of the loss summed over features, n times that of `toy`, which returns loss and
-    gradient per feature of k flat models at once; `duration` is the flow's time. Steps of length `step` are
-    of the fourth order (Runge and Kutta).
+    `toy` returns loss and gradient per feature of k flat models at once; flow and losses are those of the sum
+    over the n features. `duration` is the flow's time, in steps of length `step` of fourth-order Runge-Kutta.
     """
     n, losses = toy.n, []
     for _ in range(round(duration / step)):
@@ -80,7 +80,7 @@ def flow(toy: ToyLoss, weights: FloatArray, duration: float, step: float) -> tup
 
 
 def _padded(values: FloatArray) -> FloatArray:
-    """Return a vector, one value for each escape from a saddle, padded with nan to a length of three."""
+    """Return a vector, with one value for each escape from a saddle, padded with nan to length three."""
     return np.pad(values, (0, STAGES - values.size), constant_values=np.nan)
 
 
@@ -91,11 +91,11 @@ def _escape_times(name: str, scales: FloatArray, seeds: Sequence[int], step: flo
     from normal weights for each of `scales`, their standard deviations, and `seeds`. A saddle is a plateau of
     the loss, at which the next feature still has a small encoding.
 
-    Variables (scale, seed, stage): ``escape``, when the loss is halfway between two saddles; ``predicted``,
-    the time by `predicted_times`; ``plateau``, the loss halfway in time between escapes. (stage): ``height``,
-    the loss of the saddle, and ``rate``, at which the next encoding grows. (scale, seed): ``opposite``,
-    whether the first two weights end with opposite signs. ``path``: the time between both escapes of "pair"
-    if only its first feature has a weight at the start.
+    Of (scale, seed, stage): ``escape``, the time at which the loss is halfway between two saddles;
+    ``predicted``, the time by `predicted_times`; ``plateau``, the loss halfway in time between escapes. Of
+    (stage): ``height``, the loss of the saddle, and ``rate``, at which the next encoding grows. Of (scale,
+    seed): ``opposite``, whether the first two weights end with opposite signs. ``path``: the time between
+    both escapes of "pair" if only its first feature has a weight at the start.
     """
     law, m = MODELS[name]
     n, bias = law.n_features, law.mean
@@ -177,11 +177,11 @@ def run_stages(
 
 
 def _escape_errors(ds: xr.Dataset, predicted: xr.DataArray) -> tuple[float, float]:
-    """Return how far measured escape times, in `ds`, are from `predicted` ones: two numbers.
+    """Return (largest |slope - 1|, largest |mean ratio - 1|) of measured against predicted escape times.
 
-    The numbers are the largest |slope - 1| of lines fitted to measured against predicted times, and the
-    largest |mean of measured / predicted - 1|, over models and stages. `ds` is from `run_stages`, and
-    `predicted` has the dimensions of its variable of this name.
+    Slopes are of lines fitted to measured against `predicted` times, ratios are measured / predicted; the
+    largest are over models and stages. `ds` is from `run_stages`, whose ``predicted`` has the dimensions of
+    `predicted`.
     """
     errors = []
     for name, (_, m) in MODELS.items():
@@ -195,7 +195,7 @@ def _escape_errors(ds: xr.Dataset, predicted: xr.DataArray) -> tuple[float, floa
 def _permuted_that_pass(ds: xr.Dataset) -> int:
     """Return how many wrong predictions would pass both criteria on escape times: a test of the criteria.
 
-    Wrong are predicted times with a model's growth rates permuted. They pass if lines of measured against
+    Wrong predictions use a model's growth rates in permuted order. They pass if lines of measured against
     predicted times have slopes within 0.01 of 1, and mean ratios are within 0.02. `ds` is from `run_stages`.
     """
     count = 0
@@ -215,9 +215,9 @@ def _permuted_that_pass(ds: xr.Dataset) -> int:
 def _judge(ds: xr.Dataset) -> list[Finding]:
     """Return the findings on the criteria that were set before the run; `ds` is from `run_stages`.
 
-    Criteria are on slope and mean ratio of measured against predicted escape times, losses between escapes
-    over the saddles', the time of the last stage over that of its path, the share of pairs that end with
-    opposite weights, and the number of wrong predictions that would pass.
+    Criteria are on slope and mean ratio of measured against predicted escape times, (losses between escapes)
+    / (losses of the saddles), (time of the last stage) / (time along its path), the share of pairs that end
+    with opposite weights, and the number of wrong predictions that would pass.
     """
     slope, offset = _escape_errors(ds, ds["predicted"])
     small, last = ds.isel(scale=slice(1, None)), ds.isel(scale=-1).sel(model="pair")

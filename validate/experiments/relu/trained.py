@@ -39,8 +39,8 @@ def _train_seeds(
 ) -> list[FloatArray]:
     """Return trained models ReLU(W W' x + b), each as a flat vector of W and b, from W0 (seed, n, m).
 
-    Features are on with probability p. `optimiser` is "adam" or "sgd"; each of `steps` has a fresh `batch` of
-    samples, seeded by `seed`. ArithmeticError if training diverges.
+    Features are on with probability p. `optimiser` is "adam" or "sgd"; each of `steps` draws a fresh `batch`
+    of samples from `seed`. ArithmeticError if training diverges.
     """
     torch = load_torch()
     seeds, n, _ = W0.shape
@@ -84,8 +84,8 @@ def run_trained(
     cases : sequence of (int, int, float)
         n_features (2 to 7), n_hidden and p of each; importances are 1, biases free.
     optimisers : sequence of {"adam", "sgd"}
-        Learning rates fall to 0 in equal steps, Adam's from 0.03, that of gradient descent from 50/steps
-        (for the loss over p), so that the more steps, the nearer it is to the flow.
+        Learning rates fall to 0 in equal steps: for "adam" from 0.03; for "sgd", on the loss over p, from
+        50/steps, so that it approaches the flow with more steps.
     seeds, steps, batch : int
         Models of each case, at least 2; steps of training; fresh samples a step, for each model its own.
     init_std, seed : float, int
@@ -95,9 +95,9 @@ def run_trained(
     Returns
     -------
     xarray.Dataset
-        Exact losses per feature: ``trained`` (case, optimiser, run) as training leaves the models,
-        ``settled``, of the minima of the exact loss below them, ``flow`` (case, run), of the minima in which
-        gradient flow on the exact loss ends from the same first encodings, ``least`` (case), the least one
+        Exact losses per feature: ``trained`` (case, optimiser, run), of trained models; ``settled``, after
+        descent from these to a minimum of the exact loss; ``flow`` (case, run), of the minima in which
+        gradient flow on the exact loss ends from the same first encodings; ``least`` (case), the least one
         that `solvers.minimise` finds.
 
     Examples
@@ -141,10 +141,10 @@ def run_trained(
 
 @plot_function
 def ends_in_least_minimum(ds: xr.Dataset, name: str) -> xr.DataArray:
-    """Return a mask of the models of `run_trained` that end in the least minimum: to 1e-5 of its loss.
+    """Return a mask of the models of `run_trained` whose minimum has the least loss, to 1e-5 relative.
 
-    `ds` has the losses of these minima by name. `name` is "settled", for the minima below trained models, a
-    mask (case, optimiser, run), or "flow", for those of gradient flow, (case, run).
+    `ds` is from `run_trained`. `name` is "settled", for the minima below trained models, a mask (case,
+    optimiser, run), or "flow", for the minima of gradient flow, (case, run).
     """
     validation.choice("name", name, ("settled", "flow"))
     in_least: xr.DataArray = LEAST.satisfied(ds[name] / ds["least"])
@@ -152,9 +152,9 @@ def ends_in_least_minimum(ds: xr.Dataset, name: str) -> xr.DataArray:
 
 
 def _finish_case_axis(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
-    """Return axes with a legend, and as ticks 0, 1, ... the names of the cases in `ds`, sizes and p.
+    """Return axes with a legend, and the names of the cases in `ds` (sizes and p) as ticks 0, 1, ...
 
-    The names are its coordinate ``case``, as in a dataset of `run_trained`. `settings` are for Matplotlib's
+    The names are the coordinate ``case`` of a dataset from `run_trained`. `settings` are for Matplotlib's
     `Axes.set`; logarithmic axes below four decades get plain numbers.
     """
     ax.set_xticks(range(ds.sizes["case"]), [str(case).replace(", ", "\n") for case in ds["case"].values])
@@ -163,9 +163,9 @@ def _finish_case_axis(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
 
 @plot_function
 def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
-    """Draw the exact loss of each model trained by `optimiser` over the least, and where gradient flow ends.
+    """Draw, by case, (exact loss) / (least loss) of models trained by `optimiser`, and of where flow ends.
 
-    `ds` is of `run_trained`.
+    `ds` is from `run_trained`; the flow is gradient flow on the exact loss from the same first encodings.
     """
     optimiser = validation.choice("optimiser", optimiser, tuple(map(str, ds["optimiser"].values)))
     losses = ds.sel(optimiser=optimiser)
@@ -181,7 +181,10 @@ def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
 
 @plot_function
 def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of seeds that end in the global minimum with exact 95 % intervals; of `run_trained`."""
+    """Draw the share of seeds that end in the global minimum, with exact 95 % intervals, by case.
+
+    `ds` is from `run_trained`.
+    """
     is_least_by_descent = ends_in_least_minimum(ds, "settled")
     kinds = {"gradient flow": ends_in_least_minimum(ds, "flow")}
     kinds |= {str(name): is_least_by_descent.sel(optimiser=name) for name in ds["optimiser"].values}

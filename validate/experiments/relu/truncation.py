@@ -22,10 +22,10 @@ KINDS = ("antipodal pairs", "Persian rug")
 
 
 def make_model(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Return M (n, n) and b of a model ReLU(M x + b) of n features: antipodal pairs or a Persian rug.
+    """Return M (n, n) and b (n,) of a model ReLU(M x + b) of n features: antipodal pairs or a Persian rug.
 
-    It is a Persian rug unless `kind` is "antipodal pairs": the random code of Cowsik et al. (2024), on
-    `ratio` times n neurons, drawn from `seed`, and best at p.
+    If `kind` is not "antipodal pairs", the model is a Persian rug, the random code of Cowsik et al. (2024),
+    on `ratio` times n neurons, drawn from `seed`, with the best scale and bias at p.
     """
     if kind == "antipodal pairs":
         return np.asarray(np.kron(np.eye(n // 2), [[1.0, -1.0], [-1.0, 1.0]]), np.float64), np.zeros(n)
@@ -54,7 +54,7 @@ def dropping_table(
     p : (size,) array_like of float
         Probabilities that a feature is on, in [1e-100, 1).
     starts, rng : int, Generator or int, optional
-        Starts of each minimisation, and what draws them.
+        Number of starts of each minimisation, and their random generator or seed.
 
     Returns
     -------
@@ -63,8 +63,8 @@ def dropping_table(
         inputs with a feature on; their ``share`` of the loss of the best model found. Of the model that
         minimises the loss without such inputs, relative to the loss of the best one: ``left_out``, a bound on
         what such inputs contribute to its loss, and ``regret``, by how much its loss exceeds the best.
-        `regret` answers "may they be dropped?", and is good to about 1e-6. `probability` does not: for
-        n_features below 2 n_hidden it may be small where the regret is not.
+        `regret`, accurate to about 1e-6, tells whether such inputs may be dropped. `probability` does not:
+        for n_features below 2 n_hidden it may be small where the regret is large.
 
     Examples
     --------
@@ -93,10 +93,11 @@ def dropping_table(
 def _large_model_shares(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
     """Return how often two or more features are on, and the share of such inputs in the loss of two models.
 
-    The models, ``kind``, are antipodal pairs and a random code (Persian rug) on `ratio` times n neurons,
-    drawn from `seed`, of n features, `on` of which are on in the mean. Of (kind): ``share`` of the loss, and
-    an upper ``bound`` on it. Numbers: ``probability``; ``given_on``, the same among inputs with a feature on;
-    ``worst``, a bound on their loss for all encodings of length up to 1, over that of the zero model.
+    The models have n features, of which `on` are on in the mean. Their ``kind`` is antipodal pairs, or a
+    random code (Persian rug) on `ratio` times n neurons, drawn from `seed`. Of (kind): ``share`` of the loss,
+    and an upper ``bound`` on it. Numbers: ``probability`` of such inputs; ``given_on``, their probability if
+    a feature is on; ``worst``, a bound on their loss for all encodings of length up to 1, over the zero
+    model's loss.
     """
     p, law = on / n, SparseUniform(on / n)
     shares = [class_shares(*make_model(kind, n, p, ratio, seed), p) for kind in KINDS]
@@ -136,10 +137,10 @@ def run_truncation(
     ratio : float
         n_hidden/n_features of the Persian rugs, in (0, 1); antipodal pairs have 1/2.
     small : sequence of (int, int)
-        n_features (at most 64) and n_hidden of models of which two losses are minimised, that on all inputs
-        and that on inputs with at most one feature on.
+        (n_features, n_hidden) of models, with at most 64 features. Their loss on all inputs and on inputs
+        with at most one feature on are minimised.
     small_p : sequence of float
-        Their p, in (0, 1).
+        Probabilities p of the small models, in (0, 1).
     starts, seed : int
         Random starts of those minimisations; seed of the starts and of the rugs.
 
@@ -151,9 +152,9 @@ def run_truncation(
         (n_features, on): their ``probability``; ``given_on``, the same among inputs that are not zero;
         ``worst``, a bound on their loss for all encodings of length up to 1 without positive biases, over the
         loss of the zero model. Of (small, small_p): ``small_share`` of the best model's loss;
-        ``small_given_on``, as above; ``small_left_out``, a bound on their part of the loss of the model that
-        minimises the loss without them, and ``regret``, by how much that model's full loss exceeds the least,
-        both over the least loss. Losses are exact; minima of small models are the least of many
+        ``small_given_on``, as above; and for the model that minimises the loss without such inputs, both over
+        the least loss: ``small_left_out``, a bound on their part of its full loss, and ``regret``, by how
+        much its full loss exceeds the least. Losses are exact; minima of small models are the least of many
         starts (`cost_of_dropping`).
 
     Examples
@@ -187,7 +188,10 @@ def run_truncation(
 
 @plot_function
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of inputs with two or more features on, in loss and in number; of `run_truncation`."""
+    """Draw the share in loss and the probability of inputs with two or more features on, against D p.
+
+    `ds` is from `run_truncation`; D p is the expected number of features on.
+    """
     ax.plot(ds["on"], ds["given_on"][-1], color="C0", label="share of the inputs that are not 0")
     for i, kind in enumerate(ds["kind"].values):
         for j, n in enumerate(ds["n_features"].values):
@@ -199,7 +203,10 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw what it costs to choose models without inputs of two or more features on; of `run_truncation`."""
+    """Draw the excess loss of models chosen without inputs of two or more features on.
+
+    `ds` is from `run_truncation`; each small model has a colour.
+    """
     for i, name in enumerate(ds["small"].values):
         # Differences below 1e-9 are rounding.
         draw_curve(ax, ds["small_p"], np.maximum(ds["regret"][i], 1e-9), i, label=str(name))
@@ -208,10 +215,10 @@ def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_classes(ds: xr.Dataset) -> TopicContent:
-    """Return text, figure and table of the report's part "classes", from `ds` of `run_truncation`.
+    """Return text, figure and table of the report's part "classes": inputs with two or more features on.
 
-    All are on inputs with two or more features on: the figure has their share in loss and in number, and the
-    cost of choosing small models without them; the table has the shares for large models.
+    The figure has their share in loss and in number, and the cost of choosing small models without them. The
+    table has the shares for large models. `ds` is from `run_truncation`.
     """
     rug = ds.sel(kind="Persian rug").transpose("on", ...)
     pairs = span(ds["share"].sel(kind="antipodal pairs"), ".6f")
@@ -245,8 +252,9 @@ def _show_classes(ds: xr.Dataset) -> TopicContent:
 def _share_table(ds: xr.Dataset) -> Table:
     """Return the table of shares of inputs with two or more features on; `ds` is from `run_truncation`.
 
-    By number D of features and 1 - p: D p, their probability, the same if a feature is on, their share of the
-    loss of a random code ("rug") with its bound, of antipodal pairs, and a bound for all models.
+    Columns, by number D of features and D p: the probability of such inputs, their probability if a feature
+    is on, their share of the loss of a random code ("rug") with its bound, of antipodal pairs, and a bound
+    for all models.
     """
     rug, pairs = (ds.sel(kind=kind, drop=True) for kind in ("Persian rug", "antipodal pairs"))
     table = ds[["probability", "given_on", "worst"]].transpose("n_features", "on")

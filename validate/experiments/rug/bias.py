@@ -32,8 +32,8 @@ def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset
     Returns
     -------
     xarray.Dataset
-        Losses over that at ratio 0: ``profile`` (ratio, shift), at these shifts, and ``best`` (ratio), at the
-        best one, ``best_shift`` (ratio).
+        Losses over the loss at ratio 0: ``profile`` (ratio, shift), at these shifts, and ``best`` (ratio), at
+        the best shift, which is ``best_shift`` (ratio).
     """
     ratio, shift = validation.numbers_or_repeat("ratio", ratio), validation.numbers_or_repeat("shift", shift)
     sigma = theory.sigma(p, ratio)[:, None]
@@ -50,7 +50,10 @@ def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset
 
 @plot_function
 def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss against the shift b/(a sigma) at the best scale a, for each ratio; of `run_bias`."""
+    """Draw the loss against the shift b/(a sigma) at the best scale a, for each ratio.
+
+    `ds` is from `run_bias`.
+    """
     for k, ratio in enumerate(ds["ratio"].values):
         at_ratio = ds.isel(ratio=k)
         colour = COLOURS[k % len(COLOURS)]
@@ -66,7 +69,7 @@ def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the optimal shift b/(a sigma) over (p, ratio), and the line where the bias changes sign.
 
     Outputs are ReLU(a (x + sigma Z) + b) with normal interference sigma Z, in the limit of many features.
-    `ds`, of `run_theory`, has a, b and sigma of the least loss over p and ratio = n_hidden/n_features.
+    `ds` is from `run_theory`: a, b and sigma of the least loss over p and ratio = n_hidden/n_features.
     """
     shift = (ds["b"] / (ds["a"] * ds["sigma"])).where(ds["sigma"] > 0)
     look: dict[str, Any] = {"cmap": DIVERGING, "vmin": -4, "vmax": 4, "shading": "nearest"}
@@ -83,8 +86,8 @@ def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_bias(profile: xr.Dataset, plane: xr.Dataset) -> TopicContent:
     """Return the two figures of the report's part "bias": the bias at which random codes have the least loss.
 
-    One has the loss against the shift b/(a sigma) (`profile`, of `run_bias`), the other the best shift over p
-    and ratio, and the line where it changes sign (`plane`, of `run_theory`).
+    One has the loss against the shift b/(a sigma) (`profile`, from `run_bias`), the other the best shift over
+    p and ratio, and the line where it changes sign (`plane`, from `run_theory`).
     """
     sparse = float(plane["crossover_ratio"][0] / plane["p"][0])
     moves = "One minimum, which moves through zero bias: a crossover, not a jump"

@@ -39,11 +39,11 @@ def run_checked(
 
 
 def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
-    """Return exact losses, losses on samples and their difference in standard errors, ``z``, of models.
+    """Return exact losses of models, losses on samples and the difference in standard errors, ``z``.
 
     Of (model), at the last end of training: sizes and p, and, per feature, ``exact`` and its
-    ``error_estimate``, ``sampled`` and its standard error ``sampled_se``, and ``z``. `trained` has models
-    with weights, from `run_trained`.
+    ``error_estimate``, ``sampled`` and its standard error ``sampled_se``, and ``z`` = (sampled - exact) /
+    sampled_se. `trained` has models with weights, from `run_trained`.
     """
     end = trained.isel(end=-1)
     M = end["W_out"].values.astype(float) @ end["W_in"].values.astype(float)
@@ -61,8 +61,8 @@ def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
 def _show_checked(ds: xr.Dataset) -> TopicContent:
     """Return the table of the report's part "checked": exact losses of trained models against samples.
 
-    A row has a model's sizes and p, the exact loss with its error estimate, that on samples with its standard
-    error, and the difference in standard errors. `ds` is from `run_checked`.
+    Columns are a model's sizes and p, the exact loss with its error estimate, the loss on samples with its
+    standard error, and the difference in standard errors. `ds` is from `run_checked`.
     """
     digits = {"n_features": "d", "n_hidden": "d", "p": "g", "exact": ".9g", "error_estimate": ".1e"}
     digits |= {"sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}

@@ -21,7 +21,7 @@ from .models import format_mean
 def run_finite_size(
     p: float, ratio: float, n_features: Sequence[int], draws: int = 4, samples: int = 2000, seed: int = 0
 ) -> xr.Dataset:
-    """Compute losses of rugs drawn at finite sizes, powers of two: exact, and simulated through the operator.
+    """Compute losses of rugs drawn at finite sizes, powers of two: exact, and from simulated outputs.
 
     Rugs are the random codes of Cowsik et al. (2024), `draws` at each size. Scale and bias are those of the
     macroscopic optimum, the best ones in the limit of many features; the bias also cancels the mean of the
@@ -66,9 +66,9 @@ def run_finite_size(
 
 @plot_function
 def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
-    """Draw losses of random codes of finite size over the macroscopic loss: exact and simulated, by draw.
+    """Draw losses of random codes over the macroscopic loss against n_features: exact and simulated, by draw.
 
-    `ds` has datasets of `run_finite_size` along the dimension ``case``; number `case` is drawn.
+    `ds` has datasets from `run_finite_size` along the dimension ``case``, of which number `case` is drawn.
     """
     ds = ds.isel(case=case)
     for draw in range(ds.sizes["draw"]):
@@ -124,10 +124,7 @@ def _show_finite(*finite: xr.Dataset) -> TopicContent:
 
 
 def _finite_run(p: float, ratio: float) -> Run:
-    """Return the declaration of a run of `run_finite_size` at one p and ratio, at sizes from 64 features on.
-
-    The quick one goes to 4096 features, the full one to 16,384 with more samples.
-    """
+    """Declare a call of `run_finite_size` at one p and ratio, at sizes from 64 features on."""
     case, sizes = {"p": p, "ratio": ratio}, (64, 256, 1024, 4096)
     full = {**case, "n_features": (*sizes, 16384), "samples": 4000}
     return Run(run_finite_size, {**case, "n_features": sizes}, full, seconds=4)

@@ -8,10 +8,10 @@ from .models import FULL_MODELS, QUICK_MODELS, means_table, models_frame, run_tr
 
 
 def _show_first_weights(aligned: xr.Dataset, linear: xr.Dataset) -> TopicContent:
-    """Return the table of the report's part "first weights": what they decide.
+    """Return the table of the report's part "first weights": how losses depend on the first weights.
 
-    By p, ratio and first weights, it has the mean loss over the random code's, less 1, and the share of
-    features that end dropped, M_ii below a tenth of the largest. Both have models of `run_trained`: those of
+    Columns, by p, ratio and kind of first weights: (mean loss) / (random code's loss) - 1, and the share of
+    features that end dropped, with M_ii below a tenth of the largest. Models are from `run_trained`: those of
     `aligned` begin with W_out = W_in', those of `linear` with independent weights.
     """
     kinds = {"W_out = W_in'": models_frame(aligned), "independent (source)": models_frame(linear)}

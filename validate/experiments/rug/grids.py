@@ -33,9 +33,9 @@ _EARLY = (
 
 
 def _paper_check(seed: int) -> ReproductionCheck:
-    """Return the check that trains a model of p = 0.1, ratio 0.12 and `seed` up to the stopping rule.
+    """Declare a check that retrains the model of p = 0.1, ratio 0.12 and `seed` up to the stopping rule.
 
-    Its loss and weight statistics must be those stored, to 1e-4.
+    Its loss and weight statistics must equal the stored ones to 1e-4.
     """
     settings = {"p": [0.1], "ratio": [0.12], "seeds": [seed], "schedule": "paper"}
     return ReproductionCheck(settings, _MEANS, 1e-4, SINGLE)
@@ -45,7 +45,7 @@ _DRAWN = "a CPU draws other samples than a GPU: the mean loss of 3 10^4 or more 
 
 
 def _early_check(**settings: Any) -> ReproductionCheck:
-    """Return the check that trains one model anew for its first 200 steps; the losses must agree to 1e-6.
+    """Declare a check that retrains one model for its first 200 steps; the losses must agree to 1e-6.
 
     `settings` select the model (p, ratio, seeds, schedule). Later steps are checked at smaller models, by the
     same code.
@@ -55,10 +55,10 @@ def _early_check(**settings: Any) -> ReproductionCheck:
 
 
 def _begun_check(variable: str, **settings: Any) -> ReproductionCheck:
-    """Return the check that begins a stored training run anew: its first losses must agree to 1 %.
+    """Declare a check that repeats the beginning of a stored training run: losses must agree to 1 %.
 
-    `variable` has these losses, "history" or "epoch_losses"; `settings` are the seeds trained, and where
-    training breaks off (most_steps or most_epochs).
+    `variable` is the name of the compared losses, "history" or "epoch_losses"; `settings` are the seeds to
+    train, and where training stops (most_steps or most_epochs).
     """
     return ReproductionCheck({**settings, "evaluation_samples": 2}, [variable], 1e-2, _DRAWN)
 
@@ -73,10 +73,10 @@ def _stored_grid(
     check: ReproductionCheck | None = None,
     **settings: Any,
 ) -> tuple[str, Run]:
-    """Return the name and the declaration of a stored run of `run_grid`; `what` is a line on its purpose.
+    """Return (name, declaration) of a stored run of `run_grid`; `what` is a line on its purpose.
 
-    Models have n features, one for each of p, `ratio` and `seeds`, and are trained for 8000 steps after the
-    stopping rule. `check` is what is trained anew to compare, `settings` replace or add settings of the run.
+    There is a model of n features for each of p × ratio × seeds, trained for 8000 steps after the stopping
+    rule. `check` declares what to retrain and compare; `settings` replace or add settings of the run.
     """
     sizes = {"n_features": n, "p": list(p), "ratio": list(ratio), "seeds": list(seeds)}
     run_settings = sizes | BUDGET | settings

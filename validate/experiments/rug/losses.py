@@ -58,9 +58,10 @@ MARKERS = (
 
 @as_annotated
 def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
-    """Compute the macroscopic optimum and the limits beside it on the product p × ratio.
+    """Compute the loss of the macroscopic optimum and of its limiting cases on the product p × ratio.
 
-    It is the rug of least loss in the limit of many features (Cowsik et al. 2024), see `solvers.rug.optimum`.
+    The macroscopic optimum is the rug of least loss in the limit of many features (Cowsik et al. 2024), see
+    `solvers.rug.optimum`; ratio is n_hidden/n_features.
 
     Returns
     -------
@@ -85,14 +86,14 @@ def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
 def run_reference(folder: str | Path = "") -> xr.Dataset:
     """Return stored models of 128 features and more, of the project or of a folder, in one dataset.
 
-    They are trained autoencoders of the dataset "training", in ``validate/reference`` or else in `folder`.
-    Training may end by a stopping rule, after further steps, or at both. Numbers at ends that a run does not
-    have are nan.
+    The models are trained autoencoders of the dataset "training", in `folder`, or in ``validate/reference``
+    if none is given. Training may end by a stopping rule, after further steps, or at both; a run's entries at
+    ends that it lacks are nan.
 
     Returns
     -------
     xarray.Dataset
-        By model, and by end of training and model, as from `with_theory`: sizes, losses, statistics of the
+        Of (model) and (end of training, model), as from `with_theory`: sizes, losses, statistics of the
         weights, and the rug's loss (``optimum``). The attribute ``provenance`` (JSON) has for each run its
         name, sizes, device, settings and wall time; ``stored_file``, ``stored_date``, ``stored_device`` are
         those of all.
@@ -113,7 +114,7 @@ def run_reference(folder: str | Path = "") -> xr.Dataset:
 
 @plot_function
 def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dataset:
-    """Return theory on a fine grid with the losses of all trained models, in units of that at ratio 0.
+    """Return theory on a fine grid with the losses of all trained models, over the loss at ratio 0.
 
     Parameters
     ----------
@@ -126,9 +127,9 @@ def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dat
     Returns
     -------
     xarray.Dataset
-        `curves`, and added to it, of (end, model): the losses ``trained`` over that at ratio 0, and
-        ``excess`` over the rug's; of (model): ``n_features``, ``n_hidden``, ``seed``, ``origin``, ``model_p``
-        and ``model_ratio``.
+        `curves` with added variables. Of (end, model): ``trained``, losses over the loss at ratio 0, and
+        ``excess``, (loss)/(rug's loss) - 1. Of (model): ``n_features``, ``n_hidden``, ``seed``, ``origin``,
+        ``model_p`` and ``model_ratio``.
     """
     per_model = {name: trained[name] for name in ("n_features", "n_hidden", "seed", "origin", "excess")}
     per_model["trained"] = trained["loss"] / trained["zero_ratio_loss"]
@@ -147,10 +148,10 @@ COLOURS = ("C1", "C2", "C3", "C4", "C5", "C6")
 
 
 def _draw_models(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None:
-    """Draw losses of models over `x`: open markers at the stopping rule, filled ones after further steps.
+    """Draw losses of models against `x`: open markers at the stopping rule, filled ones after further steps.
 
-    Losses are over that at ratio 0; `ds` is of `loss_curves`, `x` a variable of it, such as "model_p". Labels
-    for a legend name the `sizes`, even those that this panel does not show; None gives none.
+    Losses are over the loss at ratio 0; `ds` is from `loss_curves`, `x` a variable of it, such as "model_p".
+    The legend names all `sizes` (n_features), even those without a marker; None gives no legend.
     """
     for n in np.unique(ds["n_features"]):
         marker, colour = STYLES.get(int(n), ("x", "C6"))
@@ -168,7 +169,8 @@ def _draw_models(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> 
 def _draw_limits(ax: Axes, line: xr.Dataset, x: str) -> None:
     """Draw the losses of the rug (the best random code) and of the affine optimum, over the loss at ratio 0.
 
-    `line` has them, from `run_theory`; x is the coordinate of the axis, "p" or "ratio".
+    `line` is from `run_theory`, at one value of the other coordinate; x is the coordinate of the axis, "p" or
+    "ratio".
     """
     zero = line["zero_ratio_loss"]
     ax.plot(line[x], line["loss"] / zero, color="C0", label="Persian rug")
@@ -180,8 +182,7 @@ def _draw_limits(ax: Axes, line: xr.Dataset, x: str) -> None:
 def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = False) -> Axes:
     """Draw the loss against n_hidden/n_features at one p: theory, affine optimum, trained models.
 
-    `ds` joins the curves of `run_theory` and the trained models; it is Fig. 2 of Cowsik et al. (2024). With
-    `legend` lines are named.
+    `ds` is from `loss_curves`; the plot is Fig. 2 of Cowsik et al. (2024). With `legend` lines are named.
     """
     line = ds.sel(p=p)
     _draw_limits(ax, line, "ratio")
@@ -198,7 +199,7 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
 def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = False) -> Axes:
     """Draw the loss against p near one ratio: lines at the ratio, trained models within 5 % of it.
 
-    `ds` joins the curves of `run_theory` and the trained models; with `legend` lines are named.
+    `ds` is from `loss_curves`; with `legend` lines are named.
     """
     line = ds.sel(ratio=ratio, method="nearest")
     _draw_limits(ax, line, "p")
@@ -214,7 +215,7 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = F
 def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the loss against ratio/p, where the ratio is n_hidden / n_features: it drops near ratio = p.
 
-    A mark shows where the bias vanishes; `ds` is of `loss_curves`.
+    `ds` is from `loss_curves`; a mark shows where the optimal bias changes sign.
     """
     for p, colour in zip((0.001, 0.01, 0.05, 0.1, 0.4), COLOURS, strict=False):
         line = ds.sel(p=p, method="nearest")
@@ -234,10 +235,10 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
-    """Draw trained losses over the rug's against n_features near one ratio: means over seeds, with intervals.
+    """Draw (trained loss) / (rug's loss) against n_features near one ratio: means over seeds, with intervals.
 
-    `ds` is of `loss_curves`; models have n_hidden/n_features within 5 % of `ratio`. Ends of training that a
-    run did not reach are nan, and left out.
+    `ds` is from `loss_curves`; models have n_hidden/n_features within 5 % of `ratio`. Ends of training that a
+    run did not reach are left out.
     """
     sizes = np.unique(ds["n_features"])
     near = np.abs(ds["model_ratio"].values / ratio - 1) < 0.05
@@ -262,8 +263,8 @@ def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -
 
     Figures have losses against the ratio, against p, against ratio/p and against n_features; tables have mean
     excess over the random code's loss, weight statistics, and where stored models come from. `reference` has
-    stored models, of `run_reference`, `fresh` those trained for the report, of `run_trained`, `curves` the
-    theory, of `run_theory`.
+    stored models, from `run_reference`, `fresh` has models trained for the report, from `run_trained`, and
+    `curves` the theory, from `run_theory`.
     """
     fresh = fresh.reindex(end=reference["end"])  # a short run has one end only
     trained = xr.concat([reference, fresh], "model", combine_attrs="drop")
@@ -305,10 +306,10 @@ def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
-    """Return a sentence on the largest models' loss near p = 0.05, ratio 0.25, over that of two predictions.
+    """Return a sentence on the largest models' loss near p = 0.05, ratio 0.25, over two predictions.
 
-    These are the random code ("rug") and the affine model. `frame` has a row for each trained model and end
-    of training, `curves` is of `run_theory`.
+    The predictions are the losses of the random code ("rug") and of the affine model. `frame` has a row for
+    each trained model and end of training; `curves` is from `run_theory`.
     """
     last = frame[frame["end"] == CONVERGED].dropna(subset=["loss"])
     distance = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio ≈"] / 0.25))
@@ -327,9 +328,9 @@ def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
 def _weights_table(frame: pd.DataFrame) -> Table:
     """Return the table of weight statistics of the largest models in `frame` beside a random code's.
 
-    Means over seeds by p, ratio and end of training: mean and standard deviation of the diagonal of W_out
-    W_in and of the bias, with the random code's values, the Lyapunov ratio, and the share of features
-    dropped. `frame` has a row for each trained model and end of training.
+    Columns are means over seeds by p, ratio and end of training: mean and standard deviation of the diagonal
+    of W_out W_in and of the bias, with the random code's values, the Lyapunov ratio, and the share of
+    features dropped. `frame` has a row for each trained model and end of training.
     """
     names = ["diagonal_mean", "diagonal_sd", "optimum_a", "bias_mean", "bias_sd", "optimum_b", "lyapunov_max"]
     frame = frame.dropna(subset=["loss"])

@@ -39,9 +39,9 @@ LARGEST_RISE = 1.25
 def mask_broken_phases(trained: xr.Dataset) -> xr.Dataset:
     """Return models with nan at the ends of training phases in which the loss rose by over a quarter.
 
-    `trained` has variables over (end, model), one of them ``loss``; an end is that of a phase of training.
-    All floats over these are masked at such ends. A learning rate that is too large switches outputs off for
-    good; weights and losses then say nothing about the phase before, nor about the optimum.
+    `trained` has variables over (end, model), one of them ``loss``, with an end for each phase of training;
+    all its floats over (end, model) are masked. A learning rate that is too large switches outputs off for
+    good. Weights and losses then tell nothing about the phase before or the optimum.
 
     Examples
     --------
@@ -82,13 +82,13 @@ def run_trained(
     device: str = "auto",
     keep_weights: bool = False,
 ) -> xr.Dataset:
-    """Train the models of the product p × ratio × seed and set the theory beside them.
+    """Train the models of the product p × ratio × seeds and add the losses of theory.
 
     Models have `n_features`, and one of `seeds` each. First weights are "aligned" (W_out = W_in'), "linear"
     (independent) or "normal", by `init`. `schedule` says where training ends: at a stopping rule ("paper"),
-    "converged" after `steps` steps of falling learning rate, or at "both" in turn. With `keep_weights`
-    weights come back too. These and `device` are arguments of `superposition.validate.training.train`. Losses
-    are exact unless `evaluation_samples` is passed, the number of fresh samples that evaluate them.
+    "converged" after `steps` steps of falling learning rate, or at "both" in turn. With `keep_weights` the
+    dataset has the weights, too. These and `device` are arguments of `superposition.validate.training.train`.
+    Losses are exact unless `evaluation_samples` is passed, the number of fresh samples that evaluate them.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def run_trained(
 def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
     """Return the variables of a training run that figures need, with the macroscopic optimum added.
 
-    It is the rug of least loss in the limit of many features, see `solvers.rug.optimum`.
+    The macroscopic optimum is the rug of least loss in the limit of many features, see `solvers.rug.optimum`.
 
     Parameters
     ----------
@@ -157,10 +157,10 @@ def format_mean(values: npt.ArrayLike, digits: str = "+.1%") -> str:
 
 
 def models_frame(trained: xr.Dataset) -> pd.DataFrame:
-    """Return a frame with a row for each model of `trained` at each end, a column for each variable.
+    """Return a frame with a row for each model of `trained` at each end of training.
 
-    A further column ``ratio ≈`` has 0.12, 0.25 or 0.5, whichever is within 5 % of the ratio; other models are
-    left out.
+    It has a column for each variable, and ``ratio ≈``: 0.12, 0.25 or 0.5, whichever is within 5 % of the
+    ratio. Models of other ratios are left out.
     """
     frame = trained.to_dataframe().reset_index()
     frame["ratio ≈"] = nearest_ratio(frame["ratio"])
@@ -170,9 +170,10 @@ def models_frame(trained: xr.Dataset) -> pd.DataFrame:
 def means_table(
     title: str, frame: pd.DataFrame, values: dict[str, str], by: list[str], caption: str
 ) -> Table:
-    """Return a table of means over seeds, grouped by the columns `by`; `values` maps columns to formats.
+    """Return a table of means over seeds, grouped by the columns `by`.
 
-    `frame` has a row for each model and end of training; `title` stands above, `caption` below.
+    `frame` has a row for each model and end of training; `values` maps its columns to number formats. `title`
+    stands above, `caption` below the table.
     """
     formats = {name: partial(format_mean, digits=digits) for name, digits in values.items()}
     means = frame.dropna(subset=["loss"]).pivot_table(list(values), by, "end", aggfunc=formats)

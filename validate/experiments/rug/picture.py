@@ -11,7 +11,7 @@ from ..drawing import DIVERGING, finish_axes, plot_function
 
 @as_annotated
 def run_rug(n_features: int = 256, n_hidden: int = 40, seed: int = 0) -> xr.Dataset:
-    """Return Fig. 1's matrix ``rug`` (row, column), of unit diagonal, from Hadamard rows drawn at random.
+    """Return the matrix ``rug`` (row, column) of Fig. 1, of unit diagonal, from random Hadamard rows.
 
     It has `n_features` rows and columns, and the rank `n_hidden`.
     """
@@ -30,7 +30,7 @@ def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_picture(ds: xr.Dataset) -> TopicContent:
-    """Return the figure of the report's part "picture": the matrix of `ds`, of `run_rug`, as an image."""
+    """Return the figure of the report's part "picture": the matrix in `ds`, from `run_rug`, as an image."""
     n, m = ds.sizes["row"], ds.attrs["n_hidden"]
     title = f"Fig. 1: the rug, n_features = {n}, n_hidden = {m}"
     caption = (

@@ -55,9 +55,10 @@ _DRAWS_AT_ONCE = 2000
 
 
 def configuration(n_features: int, n_hidden: int, seed: int) -> dict[str, Any]:
-    """Return SynthSAEBench's settings, in SAELens' keys, of so many features and dimensions and this seed.
+    """Return settings of SynthSAEBench, by SAELens' keys, for these numbers of features and dimensions.
 
-    They say how probabilities, hierarchy, magnitudes, correlation and directions of the features are drawn.
+    The settings define how probabilities, hierarchy, magnitudes, correlation and directions of the features
+    are drawn.
     """
     return {
         "num_features": n_features,
@@ -79,7 +80,7 @@ def configuration(n_features: int, n_hidden: int, seed: int) -> dict[str, Any]:
 
 
 def sample_sparse(law: Features | CopulaFeatures, size: int, rng: np.random.Generator) -> Any:
-    """Return so many draws of the features of `law`, (size, n_features), as a sparse array."""
+    """Return `size` draws of the features of `law`, (size, n_features), as a sparse array."""
     sizes = [min(_DRAWS_AT_ONCE, size - k) for k in range(0, size, _DRAWS_AT_ONCE)]
     return vstack([csr_array(law.sample(count, rng)) for count in sizes], format="csr")
 
@@ -94,7 +95,9 @@ def run_benchmark(
     samples: int = 1000,
     seed: int = 42,
 ) -> xr.Dataset:
-    """Return scores that decoders reach in the benchmark's configurations; see `solvers.sae.ceiling`.
+    """Return scores that decoders of known directions reach in configurations of SynthSAEBench.
+
+    Decoders and scores are those of `solvers.sae.ceiling`.
 
     Parameters
     ----------
@@ -103,9 +106,9 @@ def run_benchmark(
     l0 : sequence of float
         Expected numbers of latents that are on.
     n_features, latents : int
-        Features, and latents, each for one of them.
+        Number of features, and of latents, which have the direction of one feature each.
     samples : int
-        Number of samples that fix thresholds, and of those that evaluate.
+        Number of samples that determine thresholds, and number of further ones that evaluate.
     seed : int
         Seed of dictionary and law, as SAELens draws them on a CPU, and of the samples.
 
@@ -113,9 +116,9 @@ def run_benchmark(
     -------
     xarray.Dataset
         Of (n_hidden, decoder, target_l0): ``l0``, ``f1`` (mean over latents), ``explained_variance``, each
-        with its standard error (``l0_error`` and so on), ``mcc`` and ``uniqueness``. Of n_hidden:
-        ``mean_active``, features on at once, and ``mean_max_cosine``, the mean over features of the largest
-        absolute cosine with another one.
+        with its standard error (``l0_error`` and so on), ``mcc`` and ``uniqueness``. Of (n_hidden):
+        ``mean_active``, the mean number of features on, and ``mean_max_cosine``, the mean over features of
+        the largest absolute cosine with another one.
 
     Examples
     --------
@@ -151,10 +154,9 @@ def run_benchmark(
 
 
 def _largest_cosines(phi: Any, first: int) -> Any:
-    """Return the largest absolute cosine with another column, of up to 2000 columns of `phi` from `first` on.
+    """Return for up to 2000 columns of `phi`, from `first` on, the largest |cosine| with another column.
 
-    Columns of `phi`, (dimensions, features), are of length 1; the result is a 1-d array, with no cosine of a
-    column with itself.
+    Columns of `phi`, (dimensions, features), are of length 1.
     """
     cosines = np.abs(phi[:, first : first + _DRAWS_AT_ONCE].T @ phi)
     cosines[np.arange(len(cosines)), first + np.arange(len(cosines))] = 0.0
@@ -162,10 +164,10 @@ def _largest_cosines(phi: Any, first: int) -> Any:
 
 
 def f1_above(ds: xr.Dataset, n_hidden: int, l0: float, f1: float, f1_error: float = 0.0) -> float:
-    """Return how many standard errors a mean F1 lies above that of the one-step decoders at its L0.
+    """Return by how many standard errors a mean F1 exceeds that of all one-step decoders at the same L0.
 
-    Compared are all decoders in `ds`, of `run_benchmark`, but matching pursuit, at `n_hidden` dimensions and
-    the L0 `l0`; `f1_error` is the standard error of `f1`.
+    The decoders are those in `ds`, from `run_benchmark`, at `n_hidden` dimensions and the L0 `l0`, except
+    matching pursuit; `f1_error` is the standard error of `f1`.
     """
     one_step = ds.sel(n_hidden=n_hidden).drop_sel(decoder="pursuit")
     l0s, scores, errors = (one_step[name].values for name in ("l0", "f1", "f1_error"))
@@ -173,12 +175,12 @@ def f1_above(ds: xr.Dataset, n_hidden: int, l0: float, f1: float, f1_error: floa
 
 
 def compare_published(ds: xr.Dataset) -> pd.DataFrame:
-    """Return published F1s beside the best of the stored decoders, of as many steps, at an L0 of 25.
+    """Return published F1s beside the best stored decoder of the same number of steps, at an L0 of 25.
 
     A row has the published detector and its F1, "one" or "more" steps, the best decoder and its F1, and the
-    difference in standard errors: those of the stored score and of the rounding of the printed one. How
-    published scores spread over seeds is not in them, nor what other directions from the same configuration
-    change. `ds` is of `run_benchmark` in 768 dimensions.
+    difference in standard errors. The errors are those of the stored score and of the printed one's rounding;
+    they include neither the spread of published scores over seeds nor the change with the drawn directions.
+    `ds` is from `run_benchmark` in 768 dimensions.
     """
     at, rows = ds.sel(n_hidden=_PUBLISHED_N_HIDDEN, target_l0=_PUBLISHED_L0), []
     for score in PUBLISHED:
@@ -204,9 +206,9 @@ def compare_published(ds: xr.Dataset) -> pd.DataFrame:
 
 @plot_function
 def plot_benchmark(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
-    """Draw `what`, "f1" or "explained_variance", against L0 for each decoder, in the most dimensions.
+    """Draw `what`, "f1" or "explained_variance", against L0 for each decoder, at the largest n_hidden.
 
-    `ds` is of `run_benchmark`.
+    `ds` is from `run_benchmark`.
     """
     return plot_reached(ds.isel(n_hidden=int(np.argmax(ds["n_hidden"].values))), ax, what=what)
 
@@ -214,7 +216,7 @@ def plot_benchmark(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
 def _show_benchmark(ds: xr.Dataset) -> TopicContent:
     """Return text and figure of the report's part "benchmark", from `ds` of `run_benchmark`.
 
-    The figure has mean F1 against L0 for each decoder, in the most dimensions; the text has the best F1 and
+    The figure has mean F1 against L0 for each decoder, at the largest n_hidden. The text has the best F1 and
     explained variance of decoders of one step and of matching pursuit.
     """
     at = ds.isel(n_hidden=int(np.argmax(ds["n_hidden"].values)))

@@ -45,8 +45,8 @@ def run_reached(
 ) -> xr.Dataset:
     """Return scores of decoders that know a random dictionary of unit directions; see `solvers.sae.ceiling`.
 
-    Decoders are kinds of encoder, such as "linear" or "pursuit", with kinds of thresholds, such as those for
-    F1.
+    A decoder is a kind of encoder, such as "linear" or "pursuit", with a kind of thresholds, such as those of
+    best F1.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ def run_reached(
     p : float
         Probability that a feature is on; values are uniform then.
     share : sequence of float
-        Expected L0, over the expected number of features that are on.
+        (Expected L0) / (expected number of features that are on).
     samples : int
-        Number of samples that fix thresholds, and of those that evaluate.
+        Number of samples that determine thresholds, and number of further ones that evaluate.
     seed : int
         Seed of the dictionary and the samples.
 
@@ -94,7 +94,7 @@ def run_reached(
 def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
     """Draw `what`, "f1", "mse" or "explained_variance", against L0 for decoders that know the dictionary.
 
-    `ds` is of `run_reached`, which has no "mse", or has such scores from `solvers.sae.ceiling`.
+    `ds` is from `run_reached`, which has no "mse", or has scores from `solvers.sae.ceiling`.
     """
     validation.choice("what", what, tuple(_AXES))
     drawn = set()

@@ -67,8 +67,7 @@ class _Weights(NamedTuple):
 def _gradient(at: _Weights, y: Floats, l1: float) -> tuple[float, _Weights]:
     """Return (objective, its gradient in the weights) of an autoencoder with the weights `at`.
 
-    The objective is the mean of half the squared error plus `l1` times the l1 norm of the code, over the
-    activations y, (samples, dimensions).
+    The objective is the mean over activations y, (samples, dimensions), of |error|^2/2 + l1 |code|_1.
     """
     code = np.maximum(y @ at.W.T + at.b, 0)
     error = code @ at.psi.T - y
@@ -80,10 +79,10 @@ def _gradient(at: _Weights, y: Floats, l1: float) -> tuple[float, _Weights]:
 def _fit_adam(
     at: _Weights, y: Floats, l1: float, steps: int, rng: np.random.Generator, free: bool
 ) -> _Weights:
-    """Return the weights of an autoencoder after Adam on random batches of y, its atoms of length 1.
+    """Train an autoencoder by Adam on random batches of y; return its weights, with atoms of length 1.
 
-    y are activations, (samples, dimensions). Minimised is half the squared error plus `l1` times the l1 norm
-    of the code, from the weights `at`, in `steps` steps; unless `free`, the dictionary psi stays.
+    y are activations, (samples, dimensions). From the weights `at`, `steps` steps minimise the mean of
+    |error|^2/2 + l1 |code|_1. The dictionary psi is trained only if `free`.
     """
     first, second = ([np.zeros_like(part) for part in at] for _ in range(2))
     for step in range(1, steps + 1):
@@ -100,9 +99,10 @@ def _fit_adam(
 
 
 def nested_law(n_features: int, nested: float, p: float) -> Features:
-    """Return the law of pairs of features of which the share `nested` is nested, values uniform on [1, 2].
+    """Return the law of `n_features` features in pairs, of which the share `nested` is nested.
 
-    There are `n_features`, on with probability p. In a nested pair the child is on only with its parent.
+    A feature's indicator is 1 with probability p, and its value then uniform on [1, 2]. In a nested pair the
+    child is on only if its parent is on.
     """
     pairs = range(int(n_features // 2 * nested + 1e-9))
     groups = [parent_child(2 * pair, [2 * pair + 1], p, p) for pair in pairs]
@@ -113,8 +113,8 @@ def _encoder_starts(atoms: Floats) -> list[_Weights]:
     """Return two autoencoders with the dictionary `atoms`: one of sparse codes, and one that is linear.
 
     Atoms are columns, (dimensions, latents). The sparse one has them as encoder, with negative biases. The
-    linear one has their pseudo-inverse, and rebuilds every input as long as no latent is off: its biases lie
-    in the atoms' kernel.
+    linear one has their pseudo-inverse as encoder, and biases in the atoms' kernel: it rebuilds every input
+    for which all latents are on.
     """
     inverse = np.linalg.pinv(atoms).astype(np.float32)
     ones = np.ones(atoms.shape[1], np.float32)
@@ -123,10 +123,10 @@ def _encoder_starts(atoms: Floats) -> list[_Weights]:
 
 
 def _with_spares(at: _Weights, spares: Floats) -> _Weights:
-    """Return the autoencoder `at` with latents added, which begin nearly off.
+    """Return the autoencoder `at` with added latents, which begin nearly off.
 
-    Their atoms are the columns of `spares`, (dimensions, latents added), their encoder weights a tenth of
-    these, their biases -0.1.
+    Their atoms are the columns of `spares`, (dimensions, number of added latents), their encoder weights a
+    tenth of these, their biases -0.1.
     """
     biases = np.full(spares.shape[1], _SPARE_BIAS, np.float32)
     parts = np.hstack([at.psi, spares]), np.vstack([at.W, _SPARE_WEIGHT * spares.T]), np.append(at.b, biases)
@@ -134,10 +134,10 @@ def _with_spares(at: _Weights, spares: Floats) -> _Weights:
 
 
 def _costs(at: _Weights, l1: float, y: Floats) -> tuple[Floats, int]:
-    """Return the objective of each of the activations y, (samples, dimensions), and how many latents are on.
+    """Return (objective of each of the activations y (samples, dimensions), number of nonzero latents).
 
-    The objective of a sample is half the squared error of the autoencoder `at` plus `l1` times the l1 norm of
-    its code; latents are counted over all samples.
+    The objective of a sample is |error|^2/2 + l1 |code|_1 for the autoencoder `at`; latents are counted over
+    all samples.
     """
     code = y @ at.W.T
     code += at.b
@@ -155,17 +155,14 @@ def _measure(
     rtol: float,
     rng: np.random.Generator,
 ) -> tuple[Floats, float]:
-    """Return objective, its standard error and the latents on of each autoencoder, (..., 3), and E|y|.
+    """Return (objective, standard error, mean number of nonzero latents) by autoencoder, (..., 3), and E|y|.
 
-    `fitted` has autoencoders and their penalties' strengths. All see the same samples y of `law` in the
-    directions `phi`, drawn by `rng`, until the standard error is at most `rtol` of the objective, for each.
-    Objectives are corrected by their regression on |y|_1, which has the mean `norm`: errors become 1.02 to 2
-    times smaller, and 7 to 70 times in autoencoders that were trained from the dense code.
-
-    At 24 of these autoencoders `AutoencoderObjective` had errors of 0.99 to 0.64 of these (larger ones from
-    the dense code) with as many samples, in double precision and 2.4 to 9.5 times the processor's time: at
-    equal error 1.5 to 9 times the time, and more from the dense code.
+    `fitted` has pairs (autoencoder, strength of its penalty). All are evaluated on the same samples y of
+    `law` in the directions `phi`, drawn by `rng`, until each standard error is at most `rtol` of the
+    objective. Objectives are corrected by their regression on |y|_1, whose mean is `norm`.
     """
+    # The regression makes errors 1.02 to 2 times smaller, 7 to 70 times after training from the dense code.
+    # At equal error `AutoencoderObjective` took 1.5 to 9 times the CPU time, more from the dense code.
     totals, counts = np.zeros((len(fitted), 6)), np.zeros(len(fitted))
     unfinished, length, count = np.arange(len(fitted)), 0.0, 0
     while unfinished.size:
@@ -187,10 +184,10 @@ def _measure(
 
 
 def _measure_dense(at: _Weights, law: Features, phi: Floats) -> tuple[float, float, float]:
-    """Return the mean l1 norm of the dense code `at`, what it may be off by, and the mean latents on.
+    """Return (mean l1 norm, its error, mean number of nonzero latents) of the dense code `at`.
 
-    The code rebuilds every input, so that means of single latents are enough, which are exact. One latent a
-    dimension is on where any feature is. `phi` has the directions of the features of `law`.
+    The code rebuilds every input, so that exact means of single latents are enough. If any feature is on, one
+    latent per dimension is on. `phi` has the directions of the features of `law`.
     """
     samples = _PER_LATENT * at.b.size
     model = Model(at.W.astype(float), hidden="relu", W_out=at.psi.astype(float), output="identity")
@@ -203,12 +200,13 @@ def _fit(
 ) -> dict[tuple[str, int], _Weights]:
     """Return autoencoders by (kind, number of latents), one of `sizes`; dead latents are left out.
 
-    Three have fixed dictionaries: "dense" (an orthonormal basis and its negatives, also the encoder), "true"
-    (directions of the features of largest second moment) and "merged" (an atom for each pair of features),
-    the last two with encoders trained. In "from dense", "from true" and "from random" all weights are
-    trained. `phi` (dimensions, features) has the features' directions, y training samples of their `law`,
-    `l1` is the strength of the penalty; training takes `steps` steps, `seed` draws its batches and random
-    atoms.
+    Three kinds have fixed dictionaries: "dense" (an orthonormal basis and its negatives, also the encoder),
+    "true" (directions of the features of largest second moment) and "merged" (an atom for each pair of
+    features); for the last two an encoder is trained. In "from dense", "from true" and "from random" all
+    weights are trained.
+
+    `phi` (dimensions, features) has the features' directions, y training samples of their `law`, `l1` is the
+    strength of the penalty. Training takes `steps` steps; `seed` draws its batches and the random atoms.
     """
 
     def train(at: _Weights, *, free: bool) -> _Weights:
@@ -254,38 +252,38 @@ def run_dense(
     """Return l1 objectives of a dense code, of dictionaries of features, and of trained autoencoders.
 
     The dense code has the atoms q and -q for each q of an orthonormal basis: it rebuilds every input and
-    recovers no feature. Two dictionaries are built from the features. The true one has their directions; if
-    latents are fewer, those of the features of largest second moment. The merged one has an atom halfway
-    between the features of each pair. Each has the better of two encoders trained for it, and its further
-    latents are dead. In three other autoencoders all weights are trained, from the dense code, from the true
+    recovers no feature. Two dictionaries are built from the features. The true one has their directions, or
+    those of the features of largest second moment if latents are fewer. The merged one has an atom halfway
+    between the features of each pair. Both have the better of two trained encoders; latents beyond their
+    atoms are dead. In three other autoencoders all weights are trained, from the dense code, from the true
     dictionary, and from random atoms.
 
     Parameters
     ----------
     nested : sequence of float
-        Shares of the pairs of features that are nested: a child is on if its own indicator and its parent's
-        are 1.
+        Shares of the pairs of features that are nested: a child is on if both its own indicator and its
+        parent's are 1.
     l1 : sequence of float
-        Strengths of the penalty; half the squared error is penalised.
+        Strengths of the penalty: the objective is |error|^2/2 + l1 |code|_1.
     n_latents : sequence of int
         Numbers of latents, at least twice `n_hidden`.
     n_hidden, n_features : int
         Dimensions, and features in random directions.
     p : float
-        Probability that an indicator is 1; a feature that is no child is on then.
+        Probability that an indicator is 1. A feature that is no child is on if its indicator is 1.
     steps, samples, seed : int
         Steps of Adam, fixed samples of training, and the seed.
     rtol : float
-        Largest standard error of an objective, over its value, in (0, 1): fresh samples are drawn until it is
+        Largest relative standard error of an objective, in (0, 1): fresh samples are drawn until it is
         reached.
 
     Returns
     -------
     xarray.Dataset
-        ``objective`` with its standard error ``objective_error`` (of the dense code, which is exact, what it
-        may be off by), ``active`` (latents on at once) and ``recovered`` (share of features with an atom of
-        cosine 0.95 or more), by kind, nested, l1 and n_latents; by nested the mean ``length`` of the
-        activations, a mean over samples, and its exact root mean square, ``rms``.
+        Of (kind, nested, l1, n_latents): ``objective``; ``objective_error``, its standard error (the
+        numerical error for the dense code, which is not sampled); ``active``, the mean number of nonzero
+        latents; and ``recovered``, the share of features with an atom of cosine 0.95 or more. Of (nested):
+        the mean ``length`` of the activations over samples, and the exact root mean square length, ``rms``.
 
     Examples
     --------
@@ -331,10 +329,10 @@ def run_dense(
 
 @plot_function
 def plot_dense(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the objective over the penalty's strength, for each kind of autoencoder.
+    """Draw objective / l1 against the penalty's strength l1, for each kind of autoencoder.
 
-    `ds` is of `run_dense`; the least and the largest share of nested pairs are drawn, of the middle number of
-    latents.
+    `ds` is from `run_dense`; lines are for the least and the largest share of nested pairs, at the middle
+    number of latents.
     """
     ds = ds.isel(n_latents=ds.sizes["n_latents"] // 2)
     for kind in ds["kind"].values.astype(str):
@@ -350,9 +348,9 @@ def plot_dense(ds: xr.Dataset, ax: Axes) -> Axes:
 def judge_dense(ds: xr.Dataset) -> list[Finding]:
     """Return the findings on the criteria that were set before the run; `ds` is from `run_dense`.
 
-    Objectives over the dense code's are at least 1 for the true and the merged dictionary, below 1 after
-    training from the dense code, above 1 from random atoms; from the true one some features are lost, and
-    from random atoms at most 1 % are recovered.
+    (objective) / (dense code's objective) is at least 1 for the true and the merged dictionary, below 1 after
+    training from the dense code, above 1 from random atoms. Training from the true dictionary loses some
+    features; from random atoms at most 1 % are recovered.
     """
     ratio, recovered = ds["objective"] / ds["objective"].sel(kind="dense"), ds["recovered"]
     all_latents = ds["n_latents"] >= ds.attrs["n_features"]
@@ -369,8 +367,8 @@ def judge_dense(ds: xr.Dataset) -> list[Finding]:
 def _show_dense(ds: xr.Dataset) -> TopicContent:
     """Return text and figure of the report's part "dense codes", from `ds` of `run_dense`.
 
-    The figure has the l1 objective of each kind of autoencoder against the penalty's strength; the text has
-    these over the dense code's, and the share of features recovered.
+    The figure has the l1 objective of each kind of autoencoder against the penalty's strength. The text has
+    ratios of these objectives to the dense code's, and the share of features recovered.
     """
     ratio = ds["objective"] / ds["objective"].sel(kind="dense")
     spans = {kind: span(ratio.sel(kind=kind)) for kind in _KINDS}

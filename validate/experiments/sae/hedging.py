@@ -33,7 +33,7 @@ def run_hedging(
     l1 : sequence of float
         Strengths of the penalty, in [0, 2).
     both : sequence of float
-        Probabilities that parent and child are on; the child is never on alone.
+        Probabilities that parent and child are both on; the child is never on alone.
     parent : float
         Probability that the parent is on alone.
     starts, seed : int
@@ -42,8 +42,8 @@ def run_hedging(
     Returns
     -------
     xarray.Dataset
-        ``angle`` (both, l1) in degrees from the parent, in closed form, ``found`` by the search, and
-        ``excess``: the objective of the search over the one in closed form, minus 1.
+        Of (both, l1): ``angle`` in degrees from the parent, in closed form, and ``found`` by the search;
+        ``excess``, (objective of the search) / (that in closed form) - 1.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def run_hedging(
 def plot_hedging(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the angle between the best latent and the parent against the penalty: closed form and searches.
 
-    `ds` is of `run_hedging`.
+    `ds` is from `run_hedging`.
     """
     for k, both in enumerate(ds["both"].values):
         at = ds.sel(both=both)
@@ -85,8 +85,8 @@ def plot_hedging(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_hedging(ds: xr.Dataset) -> TopicContent:
     """Return text and figure of the report's part "hedging", from `ds` of `run_hedging`.
 
-    Both are on the angle between the best latent and the parent feature, in closed form and by search; the
-    figure has it against the penalty.
+    The figure has the angle between the best latent and the parent feature against the penalty, in closed
+    form and by search; the text has the range of the angle and the differences of the two.
     """
     error = float(np.abs(ds["found"] - ds["angle"]).max())
     least, most = float(ds["angle"].min()), float(ds["angle"].max())

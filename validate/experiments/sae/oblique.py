@@ -40,9 +40,10 @@ NAMES = {"between, between": "tilts", "between, feature": "absorbs"}
 
 
 class _PairProblem(NamedTuple):
-    """Probabilities of two binary features, strength, cosine and prefix weight.
+    """Two binary features in a plane, the l1 strength `l1` and the prefix weight of an objective.
 
-    The `angles` of two atoms are in radians from the first feature's direction.
+    `first` and `second` are the probabilities that a feature is on alone, `p_both` that both are; `cosine` is
+    that of their directions. `angles` of atoms are in radians from the first feature's direction.
     """
 
     first: float
@@ -53,16 +54,17 @@ class _PairProblem(NamedTuple):
     prefix_weight: float
 
     def patterns(self) -> list[tuple[float, tuple[float, float]]]:
-        """Return the patterns of features that are on: (probability, activations (x, y) in the plane)."""
+        """Return (probability, activations (x, y) in the plane) of each pattern of features that are on."""
         sine = math.sqrt(1.0 - self.cosine**2)
         shares = self.first, self.second, self.p_both
         return list(zip(shares, ((1.0, 0.0), (self.cosine, sine), (1.0 + self.cosine, sine)), strict=True))
 
     def objective(self, first: Any, second: Any) -> FloatArray:
-        """Return the objective of two atoms with the best activations; `first` and `second` are their angles.
+        """Return the objective of two atoms at the angles `first` and `second`, with the best activations.
 
-        It is the mean of (1 - w) |error|^2 + w |error of the first atom alone|^2 + l1 |activations|_1, w the
-        prefix weight. Angles are in radians from the first feature's direction; arrays broadcast.
+        The objective is the mean of (1 - w) |error|^2 + w |error of the first atom alone|^2 + l1
+        |activations|_1, with the prefix weight w. Angles are in radians from the first feature's direction;
+        arrays broadcast.
         """
         pair = first, second, self.l1, self.prefix_weight
         return np.asarray(sum(q * pair_codes(x, *pair)[2] for q, x in self.patterns()))
@@ -71,8 +73,8 @@ class _PairProblem(NamedTuple):
 def _best(problem: _PairProblem) -> tuple[float, tuple[float, float]]:
     """Return (least objective, `angles` of its two atoms), by search: not certified.
 
-    The angles are in radians from the first feature's direction. Descents begin at the four lowest minima of
-    a grid of 2 degrees.
+    Angles are in radians from the first feature's direction. Descents begin at the four lowest minima of a
+    grid of 2 degrees.
     """
     grid = np.arange(-np.pi, np.pi, np.pi / 90.0)
     values = problem.objective(grid[:, None], grid)
@@ -95,12 +97,13 @@ def _best(problem: _PairProblem) -> tuple[float, tuple[float, float]]:
 
 
 def _phase(problem: _PairProblem, angles: tuple[float, float]) -> str:
-    """Return the phase of two atoms at `angles`: where each is, joined by a comma, or a name for both.
+    """Return the phase of two atoms at `angles`, such as "between, feature", or "tilts" and "absorbs".
 
     An atom is "feature" within 1e-3 radians of a feature's direction, "between" both, "outside" of them, or
-    "dead" if no pattern of features turns it on. With a prefix weight the first atom comes first; without one
-    the order is alphabetical, and "between, between" is called "tilts", "between, feature" "absorbs". Angles
-    are in radians from the first feature's direction.
+    "dead" if no pattern of features turns it on. A phase joins the two names by a comma: the first atom's
+    first with a prefix weight, else in alphabetical order. Without a prefix weight "between, between" is
+    called "tilts", and "between, feature" "absorbs". Angles are in radians from the first feature's
+    direction.
     """
     angle, where = math.acos(problem.cosine), []
     pair = *angles, problem.l1, problem.prefix_weight
@@ -128,10 +131,11 @@ def _kind(problem: _PairProblem, angles: tuple[float, float]) -> str:
 
 
 def _attained(problem: _PairProblem, angles: tuple[float, float]) -> float:
-    """Return the objective of the ReLU autoencoder with atoms at `angles` that gives the best codes, or inf.
+    """Return the objective of the ReLU autoencoder with atoms at `angles` that gives the best codes.
 
-    It is inf if no encoder gives them. The objective is (1 - w) times the mean squared error, plus w times
-    that of the first atom alone, plus l1 times the l1 norm of the codes, w the prefix weight.
+    If no encoder gives these codes, return inf. The objective is the mean of (1 - w) |error|^2 + w |error of
+    the first atom alone|^2 + l1 |codes|_1, with the prefix weight w. Angles are in radians from the first
+    feature's direction.
     """
     sae = pair_encoder(angles, problem.l1, cosine=problem.cosine, prefix_weight=problem.prefix_weight)
     if sae is None:
@@ -144,10 +148,10 @@ def _attained(problem: _PairProblem, angles: tuple[float, float]) -> float:
 
 
 def _is_certified(problem: _PairProblem) -> bool:
-    """Return whether a branch and bound proves that all pairs of one kind cost more than the best pair found.
+    """Return whether a branch and bound proves that the best pair found is of the better kind.
 
     Kinds are "turned" (both atoms are over 0.1 radians from both features' directions) and "along" (all
-    others); it is the one to which the best pair does not belong. False also if the search takes too many
+    others). The proof shows that every pair of the other kind costs more. False also if it takes too many
     boxes.
     """
     _, angles = _best(problem)
@@ -178,7 +182,7 @@ def run_oblique(
     Parameters
     ----------
     cosine : sequence of float
-        Between the two features' directions.
+        Cosines of the angle between the two features' directions.
     l1 : sequence of float
         Strengths of the penalty, in (0, 2).
     prefix_weight : sequence of float
@@ -186,19 +190,19 @@ def run_oblique(
     alone : sequence of {"equal", "unequal"}
         Probabilities of each feature alone: 0.1 and 0.1, or 0.15 and 0.05.
     gap : float
-        Gap up to which the lower bound at the ratio 1 is sought, as a share of the error of rebuilding
+        Largest gap between lower bound and objective at the ratio 1, as a share of the error of rebuilding
         nothing.
 
     Returns
     -------
     xarray.Dataset
-        By (alone, prefix_weight, cosine, l1): ``phases``, from the least ratio, 0.1, to the largest, 10;
-        ``value``, ``bound`` and ``attained`` at the ratio 1: objective of the best pair, the lower bound for
-        all pairs, and the objective of the best pair's ReLU autoencoder. By ``change`` too: ``boundary``, the
-        ratio between two phases; ``is_kind``, whether the kind of the best pair changes there, from turned
-        (both atoms away from both features' directions) to along (all other pairs) or back; ``low`` and
-        ``high``, ratios below and above the boundary at which it is certified which kind is better, nan where
-        it is not.
+        Of (alone, prefix_weight, cosine, l1): ``phases``, by rising ratio from 0.1 to 10; and at the ratio 1
+        ``value``, the objective of the best pair, ``bound``, the lower bound for all pairs, and ``attained``,
+        the objective of the best pair's ReLU autoencoder. With the further dimension change: ``boundary``,
+        the ratio between two phases; ``is_kind``, whether the kind of the best pair changes there, from
+        turned (both atoms away from both features' directions) to along (all other pairs) or back; ``low``
+        and ``high``, ratios below and above the boundary at which it is certified which kind is better, nan
+        where it is not.
     """
     rows = []
     for case, w, c, strength in itertools.product(alone, prefix_weight, cosine, l1):
@@ -221,7 +225,11 @@ def run_oblique(
 
 
 class _Change(NamedTuple):
-    """Where the phase changes: ratio, whether the kind of pairs does, and ratios where that is certified."""
+    """A change of phase at the ratio `boundary`.
+
+    `is_kind` tells whether the kind of pairs changes, too; `low` and `high` are ratios below and above at
+    which the better kind is certified, nan if none is.
+    """
 
     boundary: float = math.nan
     is_kind: bool = False
@@ -232,8 +240,8 @@ class _Change(NamedTuple):
 def _changes(problem: _PairProblem) -> tuple[list[str], list[_Change]]:
     """Return (phases by increasing ratio, changes between them) at the settings of `problem` but its ratio.
 
-    The ratio is P(both on) / mean P(one alone), from 0.1 to 10; a phase says where the two atoms of the best
-    pair are, such as "tilts". A change has the ratio, whether the kind of pair (near or far from the
+    The ratio is P(both on) / mean P(one alone), from 0.1 to 10; a phase, as from `_phase`, says where the
+    atoms of the best pair are. A change has the ratio, whether the kind of pair (near or far from the
     features' directions) changes there, and the ratios below and above it at which that is certified, or nan.
     """
     mean = 0.5 * (problem.first + problem.second)
@@ -269,7 +277,7 @@ def _changes(problem: _PairProblem) -> tuple[list[str], list[_Change]]:
 
 
 def _phase_names(ds: xr.Dataset, has_prefix: bool) -> list[str]:
-    """Return all phases in `ds` of `run_oblique` at places with a prefix weight above 0, or at those without.
+    """Return all phases in `ds`, from `run_oblique`, at prefix weights above 0 (`has_prefix`), or at 0.
 
     A phase says where the two atoms are, such as "between, feature" or "tilts"; names repeat.
     """
@@ -300,7 +308,10 @@ def _judge(ds: xr.Dataset) -> list[Finding]:
 
 @plot_function
 def plot_oblique(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw where the phase of the best pair changes, by the cosine; `ds` is from `run_oblique`."""
+    """Draw the ratios P(both) / P(one) at which the phase of the best pair changes, against the cosine.
+
+    `ds` is from `run_oblique`.
+    """
     for k, w in enumerate(ds["prefix_weight"].values):
         for j, l1 in enumerate(ds["l1"].values):
             at = ds.isel(alone=0).sel(prefix_weight=w, l1=l1)

@@ -33,18 +33,18 @@ LEAST_GAP = 1e-9
 
 
 def binary_pair_law(first: float, second: float, both: float) -> Features:
-    """Return the law of two binary features with these probabilities: first alone, second alone, both on."""
+    """Return the law of two binary features: P(first alone), P(second alone), P(both on)."""
     chances = [max(1.0 - first - second - both, 0.0), first, second, both]
     return Features(2, 0.5, "binary", groups=[([0, 1], [[0, 0], [1, 0], [0, 1], [1, 1]], chances)])
 
 
 def _family_objectives(alone: float, both: float, l1: float) -> tuple[float, float]:
-    """Return the least l1 objectives of two kinds of latent pairs for two features of equal probability.
+    """Return the least l1 objectives of pairs of latents that (tilt, absorb), for two equal features.
 
-    The objective is the mean of the squared error plus `l1` times the l1 norm of the latents. `alone` is the
-    probability that only a certain one is on, `both` that both are. In the first kind each atom tilts from a
-    feature towards the other one. In the second one atom is a feature's own, and the other serves the other
-    feature and both at once: it absorbs (`theory.sae.absorbing_pair`).
+    The objective is the mean of |error|^2 + l1 |latents|_1. `alone` is the probability that a given feature
+    is on alone, `both` that both are on. If a pair tilts, each atom lies between a feature and the other one.
+    If it absorbs, one atom has a feature's direction, and the other represents both the other feature and the
+    two at once (`theory.sae.absorbing_pair`).
     """
     tilted_loss = theory.tilted_pair(alone, both, l1)[1]
     return tilted_loss, theory.absorbing_pair(alone, alone, both, l1)[1]
@@ -67,23 +67,25 @@ def run_pairs(
     l1 : sequence of float
         Strengths of the penalty, in (0, 2).
     ratio : sequence of float
-        Probability that both features are on, over that of one alone.
+        P(both features on) / P(a given feature on alone).
     alone : float
         Probability that a given feature is on alone.
     gap : float
-        Gap of the certified lower bound, as a share of the error of rebuilding nothing.
+        Largest gap between certified lower bound and objective, as a share of the error of rebuilding
+        nothing.
     starts, seed : int
         Random starts of each search, and their seed.
 
     Returns
     -------
     xarray.Dataset
-        Objectives (ratio, l1) over that of rebuilding nothing: closed forms of pairs that tilt (``tilted``),
-        of pairs of which one atom absorbs (``absorbing``), and of the true dictionary (``true``);
-        ``lower_bound`` and ``value`` of the branch and bound; ``found`` by the search, with the ``phase`` of
-        that autoencoder. By l1: ``boundary``, the ratio above which absorbing is better, nan if there is
-        none. ``low`` is a ratio below it at which branch and bound certifies that both atoms of the best pair
-        tilt, ``high`` one above it at which it certifies that they do not; nan where it does not.
+        Of (ratio, l1), objectives over that of rebuilding nothing: closed forms of pairs that tilt
+        (``tilted``), of pairs of which one atom absorbs (``absorbing``), and of the true dictionary
+        (``true``); ``lower_bound`` and ``value`` of the branch and bound; ``found`` by the search, with the
+        ``phase`` of that autoencoder. Of (l1): ``boundary``, the ratio above which absorbing is better, nan
+        if there is none; ``low``, a ratio below it at which branch and bound certifies that both atoms of the
+        best pair tilt, and ``high``, one above it at which it certifies that they do not; nan without
+        certificate.
 
     Examples
     --------
@@ -125,13 +127,12 @@ def run_pairs(
 def _boundary_ratio(alone: float, l1: float) -> float:
     """Return the P(both)/P(one alone) above which absorbing is better than tilting; nan if there is none.
 
-    These are two kinds of latent pairs for two features: both atoms tilt towards each other, or one is a
-    feature's own and the other serves the other feature and both at once. Compared are their least
-    objectives, mean squared error plus `l1` times the l1 norm of the latents. P(one alone) is `alone`.
+    Pairs of latents for two features tilt or absorb as for `_family_objectives`, and compared are their least
+    objectives; `alone` is P(one alone), `l1` the strength of the penalty.
     """
 
     def advantage(ratio: float) -> float:
-        """Return the least objective of tilted less that of absorbing latent pairs, at this `ratio`."""
+        """Return (least objective of tilted pairs) - (least objective of absorbing pairs) at this `ratio`."""
         tilted_loss, absorbing = _family_objectives(alone, ratio * alone, l1)
         return tilted_loss - absorbing
 
@@ -142,13 +143,13 @@ def _boundary_ratio(alone: float, l1: float) -> float:
 
 
 def _is_certified(alone: float, ratio: float, l1: float) -> bool:
-    """Return whether a branch and bound proves which kind of latent pairs is better at a ratio.
+    """Return whether a branch and bound proves which kind of pairs of latents is better at `ratio`.
 
-    In one kind both atoms are more than 0.1 radians from both features' directions, as if they tilt; the
-    other kind has all other pairs, such as those of which one atom absorbs. All pairs of the kind with the
-    larger least objective in closed form must cost more than the smaller one. `ratio` is P(both)/P(one
-    alone), `alone` is P(one alone), `l1` the strength of the penalty. False too if the ratio is nan or makes
-    probabilities exceed 1, or the proof takes too many boxes.
+    In one kind both atoms are more than 0.1 radians from both features' directions, as if they tilt; all
+    other pairs are of the other kind, such as those of which one atom absorbs. The proof shows that all pairs
+    of the kind that is worse in closed form cost more than the better kind's least objective. `ratio` is
+    P(both)/P(one alone), `alone` is P(one alone), `l1` the strength of the penalty. False too if the ratio is
+    nan or gives probabilities above 1, or the proof takes too many boxes.
     """
     both = ratio * alone
     if not 0.0 < both <= 1.0 - 2.0 * alone:
@@ -165,7 +166,10 @@ def _is_certified(alone: float, ratio: float, l1: float) -> bool:
 
 @plot_function
 def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw which pairs of latents are best, and the boundary in closed form; `ds` is from `run_pairs`."""
+    """Draw the kind of the best pair of latents over (l1, P(both)/P(one)), and the boundary in closed form.
+
+    `ds` is from `run_pairs`.
+    """
     ratio, l1 = (grid.ravel() for grid in np.meshgrid(ds["ratio"], ds["l1"], indexing="ij"))
     phases = ds["phase"].transpose("ratio", "l1").values.ravel()
     for k, name in enumerate(sorted(set(phases))):
@@ -180,10 +184,10 @@ def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_pairs(ds: xr.Dataset) -> list[Finding]:
-    """Return findings that the least objective of two kinds of pairs is between the proved bounds.
+    """Return findings that the least objective in closed form is between the proved bounds for all pairs.
 
-    In one kind both atoms tilt, in the other one absorbs; their objectives are closed forms, the bounds those
-    of all pairs, by branch and bound. `ds` is from `run_pairs`.
+    The closed forms are those of pairs that tilt and that absorb; bounds are from branch and bound. `ds` is
+    from `run_pairs`.
     """
     best = np.minimum(ds["tilted"], ds["absorbing"])
     return [
@@ -195,8 +199,8 @@ def judge_pairs(ds: xr.Dataset) -> list[Finding]:
 def _show_pairs(ds: xr.Dataset) -> TopicContent:
     """Return text, figure and table of the report's part "pairs", from `ds` of `run_pairs`.
 
-    The figure has which pairs of latents are best over penalty and ratio, with the boundary in closed form;
-    the table has objectives over that of rebuilding nothing, with the lower bound.
+    The figure shows the best kind of pairs of latents over penalty and ratio, with the boundary in closed
+    form. The table has objectives over that of rebuilding nothing, with the lower bound.
     """
     best = np.minimum(ds["tilted"], ds["absorbing"])
     error = float(np.abs(ds["found"] / best - 1).max())

@@ -22,19 +22,18 @@ def initial_weights(m: int, scale: float, seed: int, run: int) -> FloatArray:
 
 
 def flow_times(times: npt.ArrayLike | None, m: int, lam: float) -> FloatArray:
-    """Return flow times as a vector; ValueError if one is negative.
+    """Return validated flow times as a vector; ValueError if one is negative.
 
-    For None they are the 120 of `default_times`, from before the first of m weights reaches 0 under the l1
-    strength `lam` to after the last but one.
+    None stands for the 120 `default_times` of m weights under the l1 strength `lam`.
     """
     return default_times(m, lam) if times is None else vector("times", real("times", times, 0))
 
 
 @finite
 def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
-    """Return `count` times, from long before the first of m weights drops to long after the last but one.
+    """Return `count` times, from long before the first of m weights reaches 0 to long after the last but one.
 
-    Even in log t; m is at least 8, the strength lam of the l1 force positive.
+    Times are evenly spaced in log t; m is at least 8, the strength lam of the l1 force positive.
 
     Examples
     --------
@@ -49,10 +48,10 @@ def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
 
 
 def stack_results(*results: Sparsification) -> dict[str, npt.NDArray[Any]]:
-    """Return statistics of several runs by name, each of shape (run, time), from their results.
+    """Return statistics of several runs by name, each of shape (run, time).
 
-    They are "nonzeros" (number of nonzero weights), "l1_norm", "l2_norm" and "relative_variance" (of the
-    nonzero absolute weights, over their squared mean).
+    Names are "nonzeros" (number of nonzero weights), "l1_norm", "l2_norm" and "relative_variance" (variance
+    of the nonzero |weights| over their squared mean).
     """
     names = ("nonzeros", "l1_norm", "l2_norm", "relative_variance")
     columns = {name: np.array([getattr(result, name) for result in results]) for name in names}
@@ -66,14 +65,11 @@ TABLE_TIMES = (1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)  # times of the tables
 
 
 def describe_settings(ds: xr.Dataset) -> str:
-    """Return m, lam and the scale of a dataset as text."""
+    """Return m, lam and the scale, attributes of `ds`, as text."""
     m, lam, scale = (ds.attrs[k] for k in ("m", "lam", "scale"))
     return f"m = {m}, lam = {lam:g}, first weights of standard deviation {scale:g}/sqrt(m)"
 
 
 def table_columns(*head: str) -> tuple[str, ...]:
-    """Return the headings of a table's columns: the time, then each of `head` for every quantity.
-
-    Quantities are the number of nonzero weights and the l1 norm.
-    """
+    """Return headings of a table's columns: the time, then each of `head` for nonzeros and the l1 norm."""
     return ("lam t", *(f"{label}: {h}" for label in SYMBOLS.values() for h in head))

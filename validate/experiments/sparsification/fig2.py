@@ -90,7 +90,7 @@ AXIS_LABELS = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
 def _draw_curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
     """Draw `name` ("nonzeros" or "l1_norm") of all runs, the limit law and the source's curve against time.
 
-    The limit law is the mean expected for many weights, the curve that of Lecomte et al. (2024); `ds` is from
+    The limit law is the mean for many weights, the curve that of Lecomte et al. (2024); `ds` is from
     `run_fig2`.
     """
     law = ds[f"law_{name}"].assign_attrs(label="limit law")
@@ -171,9 +171,8 @@ def _show_curves(ds: xr.Dataset) -> TopicContent:
 def _law_table(ds: xr.Dataset) -> Table:
     """Return the table of l1 norm and nonzeros at eight times, beside the limit law.
 
-    Columns for both are the mean of the runs, the law (the mean expected for many weights), the standard
-    deviation of runs and of the law, and the curve of Lecomte et al. (2024) over the mean. `ds` is from
-    `run_fig2`.
+    Columns for both: the mean of the runs, the law (the mean for many weights), the standard deviation of
+    runs and of the law, and (the curve of Lecomte et al. 2024) / (the mean). `ds` is from `run_fig2`.
     """
     rows = []
     for u in TABLE_TIMES:

@@ -16,10 +16,10 @@ from .encodings import LAM, SCALE, M, describe_settings, flow_times, initial_wei
 
 
 def ideal_weights(m: int, scale: float) -> FloatArray:
-    """Return absolute weights at regular percentiles of the normal law, descending, for an initial length.
+    """Return m absolute weights at regular percentiles of the normal law of s.d. scale/sqrt(m), descending.
 
-    The k-th of m, of standard deviation `scale` / sqrt(m), has a tail of (k - 1/2)/m. The source (App. B,
-    Fig. 7) does not say which percentiles are regular.
+    The k-th weight has the tail probability (k - 1/2)/m. The source (App. B, Fig. 7) does not say which
+    percentiles are regular.
 
     Examples
     --------
@@ -36,8 +36,8 @@ def run_fig7(
 ) -> xr.Dataset:
     """Follow the relative variance of the nonzero weights of one run, between its bounds.
 
-    That is the variance of their absolute values over the squared mean. It is Fig. 7 of Lecomte et al.
-    (2024), App. B; the bounds, by the number of weights left, are
+    The relative variance is the variance of their absolute values over the squared mean, as in Fig. 7 of
+    Lecomte et al. (2024), App. B. Its bounds, by the number of nonzero weights, are
     `theory.sparsification.relative_variance_bounds`.
 
     Parameters
@@ -81,7 +81,10 @@ def run_fig7(
 
 @plot_function
 def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the relative variance of the nonzero weights between its bounds (Fig. 7); of `run_fig7`."""
+    """Draw the relative variance of the nonzero weights between its bounds against time (Fig. 7).
+
+    `ds` is from `run_fig7`.
+    """
     several = ds.isel(time=ds["nonzeros"].values > 1)  # a weight alone has no variance
     for name, colour, style, label in (
         ("lower", "C2", "-", "bounds, these weights"),
@@ -101,8 +104,8 @@ def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_variance(ds: xr.Dataset) -> TopicContent:
     """Return the figure of the report's part "variance", from `ds` of `run_fig7`.
 
-    It has the variance of the nonzero absolute weights over their squared mean, between its bounds, against
-    time.
+    The figure has the variance of the nonzero absolute weights over their squared mean, between its bounds,
+    against time.
     """
     caption = (
         f"{describe_settings(ds)}. Between drops the run moves from its lower to its upper bound; "

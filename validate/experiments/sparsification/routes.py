@@ -48,14 +48,14 @@ def run_agreement(
         Independent initialisations, at least 2, and their seed, as in `run_fig2`.
     learning_rate, optimizer : float, {"sgd", "adamw"}
         At most 1. Plain gradient descent follows the flow. AdamW divides each weight's gradient by its size,
-        so that all weights move alike and the flow is left.
+        so that all weights move alike, unlike in the flow.
 
     Returns
     -------
     xarray.Dataset
-        What `run_fig2` returns: nonzeros and norms of the exact solution over (run, time), and the limit law
-        over time. Also, over (run, time), the same by the flow (`flow_nonzeros`, `flow_l1_norm`) and by
-        training (`trained_nonzeros`, `trained_l1_norm`).
+        The dataset of `run_fig2`: nonzeros and norms of the exact solution over (run, time), and the limit
+        law over time. Added over (run, time): nonzeros and l1 norm by `solvers.collisions.flow`
+        (`flow_nonzeros`, `flow_l1_norm`) and by training (`trained_nonzeros`, `trained_l1_norm`).
     """
     rate = number("learning_rate", learning_rate, 1e-9, 1)
     choice("optimizer", optimizer, ("sgd", "adamw"))
@@ -75,12 +75,12 @@ def run_agreement(
 def _train_norms(
     first: FloatArray, lam: float, t: FloatArray, rate: float, optimizer: str
 ) -> tuple[FloatArray, FloatArray]:
-    """Return nonzeros and l1 norms, each (run, time), of encodings trained in PyTorch.
+    """Train encodings in PyTorch; return their nonzeros and l1 norms, each (run, time).
 
-    Weights up to 2 `rate` `lam` in size count as 0: autograd's sign makes those at zero jump by one step of
-    the l1 force. The loss of an encoding is (1 - |W|^2)^2/4 + lam |W|_1. `first` are first weights (run, m),
-    `lam` is the l1 strength, `rate` the learning rate, t are times, learning rate times steps; `optimizer` is
-    "sgd" or "adamw".
+    The loss of an encoding is (1 - |W|^2)^2/4 + lam |W|_1. `first` are first weights (run, m), `lam` is the
+    l1 strength, `rate` the learning rate, t are times (learning rate times steps), `optimizer` is "sgd" or
+    "adamw". Weights up to 2 `rate` `lam` in size count as 0, as autograd's sign makes weights at zero jump by
+    one step of the l1 force.
     """
     torch = load_torch()
     W = torch.tensor(first, dtype=torch.float64, requires_grad=True)
@@ -102,9 +102,9 @@ def _train_norms(
 def _show_routes(ds: xr.Dataset) -> TopicContent:
     """Return the table of the report's part "routes", from `ds` of `run_agreement`.
 
-    By time it has nonzero weights and l1 norm of an encoding: exact, expected for many weights (the limit
-    law), and the largest relative differences from the exact ones of the flow of all encodings and of
-    training in PyTorch.
+    By time, it has nonzero weights and l1 norm of an encoding: exact, and expected for many weights (the
+    limit law). Further columns are the largest relative differences from the exact ones, of the flow of all
+    encodings and of training in PyTorch.
     """
     rows = []
     for t in ds["time"].values:

@@ -25,15 +25,15 @@ def _exact_loss(model: Sequence[FloatArray], law: Features) -> float:
 
 
 def _dropped_share(code: BlockOptimum) -> float:
-    """Return the share of a code's features that are dropped: no part of a hidden dimension is theirs."""
+    """Return the share of a code's features that are dropped: they have no part of a hidden dimension."""
     return float(sum(part.share * np.mean(part.coefficients.diagonal() == 0) for part in code.parts))
 
 
 def _commonest_block(code: BlockOptimum, size: int) -> FloatArray:
-    """Return the coefficients (size, size), padded with zeros, of the commonest block that has neurons.
+    """Return the coefficients of a code's commonest block that has neurons, (size, size), padded with zeros.
 
-    `code` is the best mixture of blocks, small groups of features; the commonest kind has the largest share
-    of the blocks. Row i has the weights with which output i reads the features of the block.
+    `code` is the best mixture of kinds of blocks, small groups of features; the commonest kind has the
+    largest share of the blocks. Row i has the weights with which output i reads the features of the block.
     """
     main = max((part for part in code.parts if part.ratio > 0), key=lambda part: part.share)
     return np.pad(main.coefficients, (0, size - len(main.b)))
@@ -50,20 +50,21 @@ def run_blocks(
 ) -> xr.Dataset:
     """Return losses of the best codes of blocks in the limit, and of matrices of these and priority codes.
 
-    A block is one or two pairs of features that depend on each other, see `solvers.unequal.block_optimum`. In
-    a priority code larger features turn the outputs of smaller ones off (`theory.unequal.priority_loss`).
+    A block is one or two pairs of features that depend on each other, see `solvers.unequal.block_optimum`;
+    the limit is that of many blocks. In a priority code larger features turn the outputs of smaller ones off
+    (`theory.unequal.priority_loss`).
 
     Parameters
     ----------
     cases : sequence of (kind, strength, p, ratio)
-        Pairs of features are of the kind "exclusive" or "synchronous", to the share `strength`, and else
-        independent; p of each feature, n_hidden/n_features.
+        Laws of pairs of features: a mixture of the share `strength` of "exclusive" or "synchronous" (the
+        kind) and the rest of independent features; p of each feature; ratio = n_hidden/n_features.
     sizes : sequence of int
         Numbers of features, even.
     seeds : sequence of int
-        Of the matrices.
+        Seeds of the matrices.
     pairs : sequence of int
-        Pairs in a block, 1 or 2. The features of two pairs may share hidden directions; that search takes
+        Pairs in a block, 1 or 2. Features of two pairs may share hidden directions; the search with 2 takes
         minutes a case.
     starts : int
         Random starts of each search.
@@ -71,7 +72,7 @@ def run_blocks(
     Returns
     -------
     xarray.Dataset
-        ``predicted``, ``gap`` (case, pairs): losses per feature in the limit, and what they are above the
+        ``predicted`` and ``gap`` (case, pairs): losses per feature in the limit, and their excess over the
         least Lagrangian found, 0 where the search is finished; ``coefficients`` (case, pairs, output,
         feature) of the commonest block that has neurons, with zeros outside the block; ``dropped`` (case,
         pairs), the share of the features that are dropped; ``constructed`` (case, n_features, seed), exact
@@ -118,9 +119,9 @@ def run_blocks(
 
 
 def _stored_run(what: str, cases: list[list[Any]], sizes: list[int], *, whole: bool = False) -> Run:
-    """Return a stored run of `run_blocks` for blocks of one and two pairs, split by case unless `whole`.
+    """Declare a stored run of `run_blocks` for blocks of one and two pairs, split by case unless `whole`.
 
-    A case is (kind, strength, p, ratio); if split, one of strength 1 is searched without random starts,
+    A case is (kind, strength, p, ratio). If split, cases of strength 1 are searched without random starts,
     others with one. `what` is a line on the run's purpose; `cases` and `sizes` are settings of the run. Its
     check searches the first case anew, with one pair.
     """

@@ -45,7 +45,7 @@ def run_bracket(
     *,
     n_features: int = 1000,
 ) -> xr.Dataset:
-    """Return the proved bound and the loss of a priority code over the exponents of frequencies and widths.
+    """Return the lower bound and a priority code's loss over exponents of frequencies and widths.
 
     In a priority code larger features turn the outputs of smaller ones off (`theory.unequal.priority_loss`).
 
@@ -62,10 +62,10 @@ def run_bracket(
     Returns
     -------
     xarray.Dataset
-        Of (number_on, alpha, n_hidden): ``bound``, a lower bound for all models, and ``code``, an upper bound
-        for the best, both per feature. Of (number_on, alpha, between): ``bound_exponent``, ``code_exponent``,
-        the local exponents e of a loss that falls as n_hidden^-e, at the geometric means ``between`` of
-        neighbouring widths.
+        Of (number_on, alpha, n_hidden): losses per feature, ``bound``, a lower bound for all models, and
+        ``code``, the priority code's, an upper bound for the best model. Of (number_on, alpha, between):
+        ``bound_exponent``, ``code_exponent``, the local exponents e of a loss that falls as n_hidden^-e, at
+        the geometric means ``between`` of neighbouring widths.
 
     Examples
     --------
@@ -95,10 +95,10 @@ def run_bracket(
 
 @plot_function
 def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
-    """Draw the local exponents of a priority code's loss over (ratio, alpha); `ds` is from `run_bracket`.
+    """Draw the local exponents of a priority code's loss over (ratio, alpha).
 
-    `number_on` is the mean number of features on. A contour shows where the loss is at most twice the lower
-    bound.
+    `ds` is from `run_bracket`, `number_on` a value of its coordinate, the mean number of features on. A
+    contour shows where the loss is twice the lower bound.
     """
     at, n = ds.sel(number_on=number_on), ds.attrs["n_features"]
     look: dict[str, Any] = {"norm": TwoSlopeNorm(1.0, 0.0, LARGEST_COLOUR), "cmap": DIVERGING}

@@ -35,9 +35,9 @@ def run_codes(
     *,
     n_features: int = 1000,
 ) -> xr.Dataset:
-    """Return the least loss of mixtures of codes for power laws of frequencies, beside other losses.
+    """Return the least loss of mixtures of codes for power laws of frequencies, with a lower bound.
 
-    These are exact losses of priority codes and a lower bound.
+    The dataset also has the exact loss of the priority code of the features; the bound holds for all models.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ def run_codes(
     Returns
     -------
     xarray.Dataset
-        Of (number_on, alpha, n_hidden), losses per feature: ``envelope``, the least if each feature stands
-        for many like it, which share a code (`solvers.unequal.allocate_codes`); ``split``, the same without
-        priority codes; ``code``, the exact loss of a priority code of these features, in which larger ones
-        turn the outputs of smaller ones off; ``bound``, a lower bound for all their models. Of (number_on,
-        alpha, n_hidden, kind), in the envelope: ``share``, the fraction of the features whose code is of this
-        kind, and ``neurons``, the number of its neurons over that of all features.
+        Of (number_on, alpha, n_hidden), losses per feature: ``envelope``, the least of mixtures if each
+        feature represents many of the same frequency, which share a code (`solvers.unequal.allocate_codes`);
+        ``split``, the least without priority codes; ``code``, the exact loss of a priority code of these
+        features, in which larger ones turn the outputs of smaller ones off; ``bound``, a lower bound for all
+        models. Of (number_on, alpha, n_hidden, kind), in the envelope: ``share``, the fraction of the
+        features whose code is of this kind, and ``neurons``, (its neurons) / n_features.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def run_codes(
 
 @plot_function
 def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, legend: bool = True) -> Axes:
-    """Draw the share of the neurons that each code has, against neurons per feature.
+    """Draw the share of the neurons that each kind of code has against n_hidden/n_features.
 
     `ds` is from `run_codes`, `number_on` the mean number of features on, `alpha` the exponent of the power
     law of their probabilities; with `legend` codes are named.

@@ -27,9 +27,9 @@ NOISE_SIZE = 0.01
 def perturbed(model: Model, reach: float, rng: np.random.Generator) -> Model:
     """Return a model (W_out, W_in, b) with normal noise added to its weights.
 
-    Noise on the weights of a dropped feature has a length of about 1/100, noise on those of another feature
-    about 1/(100 reach) times the length of the weights. `reach` is the longest over the shortest encoding of
-    the model: the noise of the longest ones then changes outputs by 1/100 of what the shortest ones do.
+    Noise on the weights of a dropped feature has a length of about 1/100; on those of another feature its
+    length is about 1/(100 reach) times theirs. Here reach = (longest encoding)/(shortest encoding) of the
+    model: noise of the longest then changes outputs by 1/100 of the effect of the shortest.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def perturbed(model: Model, reach: float, rng: np.random.Generator) -> Model:
 def off_diagonal_weights(model: Model) -> dict[str, float]:
     """Return "strongest", the largest off-diagonal |M_ij / M_ii|, and "negative", the share of M_ij < 0.
 
-    M is W_out W_in of `model`. Only outputs with M_ii above 1/10 count; nan if there is none.
+    M is W_out W_in of `model`. Only outputs with M_ii above 1/10 count; both are nan if there is none.
     """
     M = model[0] @ model[1]
     diagonal = np.diagonal(M)
@@ -64,12 +64,12 @@ def off_diagonal_weights(model: Model) -> dict[str, float]:
 
 
 def _descent_row(model: Model, law: Features, steps: int) -> dict[str, float]:
-    """Return losses before and after an exact descent, the gain of its last tenth, and the last gradient.
+    """Descend on the exact loss from `model`, (W_out, W_in, b); return losses and measures by name.
 
-    Names are "start" and "loss", per feature, "gain" (1 - loss over that before the last tenth) and
-    "gradient" (its length, over the loss of the zero model); at the end also, with M = W_out W_in,
-    "strongest", the largest off-diagonal |M_ij / M_ii|, and "negative", the share of M_ij < 0. The descent
-    starts at `model`, (W_out, W_in, b), and has `steps` steps.
+    "start" and "loss" are losses per feature before and after `steps` steps; "gain" is 1 - loss / (loss
+    before the last tenth of steps); "gradient" is the gradient's norm at the end over the zero model's loss.
+    With M = W_out W_in at the end, "strongest" is the largest off-diagonal |M_ij / M_ii|, "negative" the
+    share of M_ij < 0.
     """
     last = max(1, steps // 10)
     first = descend(*model, law, steps=max(1, steps - last), tol=1e-9)
@@ -98,8 +98,9 @@ def run_descended(
 ) -> xr.Dataset:
     """Return losses and weights at the ends of descents by exact gradients, at some alpha and n_hidden.
 
-    Descents start from trained models of `run_width`, and from the priority code, in which larger features
-    turn the outputs of smaller ones off, of a finite spread of lengths (`theory.unequal.priority_weights`).
+    Descents start from trained models as in `run_width`, and from the priority code with a finite spread of
+    lengths, in which larger features turn the outputs of smaller ones off
+    (`theory.unequal.priority_weights`).
 
     Parameters
     ----------
@@ -114,7 +115,8 @@ def run_descended(
     steps : int
         Steps of L-BFGS on the exact loss. Its memory is cleared before the last tenth.
     reach : float
-        Longest over shortest encoding of a pair of dimensions in the code from which a descent begins.
+        (Longest encoding) / (shortest encoding) of a pair of dimensions, in the code from which a descent
+        begins.
 
     Returns
     -------
@@ -146,8 +148,9 @@ def run_descended(
 def show_descents(ds: xr.Dataset) -> tuple[str, Table]:
     """Return the text and the table of exact descents; `ds` is from `run_descended`.
 
-    By exponent and n_hidden, the table has the lower bound, the priority code's loss, losses at start and end
-    from the code and from trained models, the best end over the code, and how far that end has converged.
+    The table has, by exponent and n_hidden: the lower bound, the priority code's loss, losses at start and
+    end of descents from the code and from trained models, (best end) / (code's loss), and how far that end
+    has converged.
     """
     best = ds["loss"].min("begin")
     winner = ds.isel(begin=ds["loss"].argmin("begin"))

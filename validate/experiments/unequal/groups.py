@@ -45,32 +45,33 @@ def run_groups(
 ) -> xr.Dataset:
     """Train models on independent pairs of exclusive or synchronous features; return losses and geometry.
 
-    Encoder and decoder are free, from random encodings of length 1; Adam with the rates of
-    `training.schedule.learning_rates`, at most 0.01 and zero in the end; always fresh samples.
+    Encoder and decoder are free, from random encodings of length 1. Training is by Adam on fresh samples,
+    with the rates of `training.schedule.learning_rates`: at most 0.01, and zero in the end.
 
     Parameters
     ----------
     cases : sequence of (kind, strength, p, ratio)
-        Pairs of features are of the kind "exclusive" or "synchronous", to the share `strength`, and else
-        independent (`theory.unequal.partial_dependence`); p of each feature, n_hidden/n_features.
+        Laws of pairs of features: a mixture of the share `strength` of "exclusive" or "synchronous" (the
+        kind) and the rest of independent features (`theory.unequal.partial_dependence`); p of each feature;
+        ratio = n_hidden/n_features.
     sizes : sequence of int
         Numbers of features, even.
     seeds : sequence of int
-        Of first weights and data; two or more.
+        Seeds of first weights and data; two or more.
     steps : sequence of int
         Lengths of training, each with its own schedule: the last change of the losses shows how far they are
         from convergence.
     batch, samples : int
-        Fresh samples in each step, and to measure losses on; each seed has its own.
+        Number of fresh samples in each step, and to measure losses on; each seed has its own.
 
     Returns
     -------
     xarray.Dataset
         ``trained`` (case, n_features, steps, seed), losses per feature. Of (case, n_features, seed), of the
         models trained longest, with M = W_out W_in (`geometry`): ``partner``, mean of M_ij/M_ii, j the other
-        feature of i's pair; ``opposed``, the share of features that receive one of another pair with at least
-        half their own weight and the opposite sign; ``dropped``, the share of features that are dropped;
-        ``together`` and ``apart``, mean shares of a hidden dimension that sums and differences of pairs have.
+        feature of i's pair; ``opposed``, the share of outputs i with M_ij <= -M_ii/2 for a feature j of
+        another pair; ``dropped``, the share of features that are dropped; ``together`` and ``apart``, mean
+        shares of a hidden dimension that sums and differences of pairs have.
 
     Examples
     --------
@@ -99,12 +100,12 @@ def run_groups(
 
 
 def merge_runs(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
-    """Return `trained`, from `run_groups`, with three variables added, the losses of codes in `solved`.
+    """Return `trained`, from `run_groups`, with the losses of codes in `solved`, from `run_blocks`, added.
 
-    ``predicted`` (case, pairs) is of the best codes of blocks, independent groups of one or two pairs of
-    features with separate neurons; ``priority`` (case, n_features), of priority codes, whose encodings have
-    very different lengths; ``constructed`` (case, n_features, matrix), the exact loss of matrices of a finite
-    size. `solved` is from `run_blocks`.
+    Added are ``predicted`` (case, pairs), of the best codes of blocks, independent groups of one or two pairs
+    of features with separate neurons; ``priority`` (case, n_features), of priority codes, whose encodings
+    have very different lengths; and ``constructed`` (case, n_features, matrix), the exact loss of matrices of
+    a finite size.
     """
     constructed = solved["constructed"].rename(seed="matrix")
     return trained.assign(predicted=solved["predicted"], constructed=constructed, priority=solved["priority"])
@@ -133,16 +134,16 @@ def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
 
 
 def compare_with_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Estimate, str]]:
-    """Return for each case (trained loss over that of the best code as n_features -> infinity, a verdict).
+    """Return for each case ((trained loss) / (best code's loss) as n_features -> infinity, a verdict).
 
     Cases, of `trained` from `run_groups` and `solved` from `run_blocks`, are the same laws of pairs of
-    features. The trained loss is the intercept of a line in 1/n_features through ``trained``, the code's loss
-    the least ``predicted`` over blocks of one and two pairs. If the code's loss is 0, the trained loss takes
-    the place of the ratio. The interval of the ratio is three standard errors over the seeds, either way.
+    features. The trained loss is the intercept of a line in 1/n_features through ``trained``; the code's loss
+    is the least ``predicted`` over blocks of one and two pairs. If the code's loss is 0, the trained loss
+    takes the place of the ratio. The interval is the ratio ± three standard errors over the seeds.
 
     The verdict is "agrees" if this interval contains 1 (or 0, for a code without loss), else "below" or
-    "above"; "no limit" for all cases if there are three sizes or more and some losses refute the line. With
-    four seeds a true equality is missed in one of 17 cases (Student's t, 3 degrees of freedom).
+    "above". It is "no limit" for all cases if there are three sizes or more and some losses refute the line.
+    With four seeds a true equality is missed in one of 17 cases (Student's t, 3 degrees of freedom).
     """
     comparisons = []
     is_line = trained.sizes["n_features"] < 3 or all(
@@ -159,10 +160,10 @@ def compare_with_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Est
 
 @plot_function
 def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of trained models by size, over that of the best code of blocks, a line for each case.
+    """Draw (loss of trained models) / (loss of the best code of blocks) against n_features, by case.
 
-    A block is one or two pairs of features on neurons of their own. `ds`, of `merge_runs`, has both; dashed
-    are matrices of such blocks, dotted priority codes, whose encodings have very different lengths.
+    A block is one or two pairs of features on neurons of their own. `ds` is from `merge_runs`. Dashed lines
+    are matrices of such blocks, dotted ones priority codes, whose encodings have very different lengths.
     """
     least = ds["predicted"].min("pairs")
     for i in range(ds.sizes["case"]):
@@ -181,11 +182,11 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
 def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> Table:
     """Return a table of losses of codes and trained models, a row for each case: kind of pairs and strength.
 
-    `sides` has a verdict for each case; with "no limit" the trained losses in the limit of many features are
-    left out. Columns are losses of the best codes of one and of two pairs on neurons of their own, of
-    priority codes (encodings of very different lengths), of matrices and of trained models, also in the
-    limit, and two measures of their geometry. `ds` has losses of trained models and codes, from `merge_runs`,
-    `solved` those of codes, from `run_blocks`.
+    Columns are losses of the best codes of one and of two pairs on neurons of their own, of priority codes
+    (encodings of very different lengths), of matrices and of trained models, also in the limit of many
+    features, and two measures of their geometry. `ds` is from `merge_runs`, `solved` from `run_blocks`.
+    `sides` has a verdict for each case, from `compare_with_code`; with "no limit" the trained losses in the
+    limit are left out.
     """
     rows, limit = [], extrapolate(ds)
     for i, side in enumerate(sides):
@@ -222,9 +223,9 @@ def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> T
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> TopicContent:
     """Return text, figure and table of models trained on pairs of features, beside the best codes of blocks.
 
-    A block is one or two pairs on neurons of their own. All have losses of trained models over those of the
-    codes, by number of features. `trained` is from `run_groups`, `solved`, of `run_blocks`, has losses of
-    codes, and `polished`, of `run_polished`, those of exact descents from trained models.
+    A block is one or two pairs on neurons of their own. Text, figure and table have (trained loss) / (code's
+    loss) by n_features. `trained` is from `run_groups`, `solved` from `run_blocks` (losses of codes), and
+    `polished` from `run_polished` (exact descents from trained models).
     """
     trained, solved, polished = common_cases(trained, solved, polished)
     ds = merge_runs(trained, solved)
@@ -290,11 +291,11 @@ TRAINING: dict[str, Any] = {
 def stored_run(
     purpose: str, settings: dict[str, Any], case: list[Any], size: int, *, whole: bool = False
 ) -> Run:
-    """Return a stored run of trained models, split by case; its check trains two of them anew.
+    """Declare a stored run of trained models, split by case unless `whole`; its check retrains two of them.
 
     `purpose` is a line on its purpose, `settings` are the arguments of `run_groups`: cases, sizes, seeds,
-    steps and so on. The two models have the first two seeds, the `case`, [kind of pairs, strength, p,
-    n_hidden/n_features], and the number `size` of features; a run that is `whole` is not split.
+    steps and so on. The two retrained models have the first two seeds, the `case`, [kind of pairs, strength,
+    p, n_hidden/n_features], and `size` features.
     """
     first = settings["seeds"][0]
     check_settings = {"cases": [case], "sizes": [size], "seeds": [first, first + 1]}

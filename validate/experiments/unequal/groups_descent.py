@@ -31,10 +31,10 @@ def run_polished(
     Parameters
     ----------
     cases : sequence of (kind, strength, p, ratio)
-        Pairs of features are of the kind "exclusive" or "synchronous", to the share `strength`, and else
-        independent; p of each feature, n_hidden/n_features.
+        Laws of pairs of features: a mixture of the share `strength` of "exclusive" or "synchronous" (the
+        kind) and the rest of independent features; p of each feature; ratio = n_hidden/n_features.
     seeds : sequence of int
-        Of first weights and data.
+        Seeds of first weights and data.
     steps, batch : int
         Steps of training before the descents, and fresh samples in each.
     n_features : int
@@ -45,11 +45,11 @@ def run_polished(
     Returns
     -------
     xarray.Dataset
-        ``trained``, ``polished`` (case, seed), exact losses per feature before and after the descent;
-        after it, with M = W_out W_in (`geometry`): ``partner``, mean of M_ij/M_ii, j the other feature of i's
-        pair; ``opposed``, the share of features that receive one of another pair with at least half their own
-        weight and the opposite sign; ``dropped``, the share of features that are dropped; ``together`` and
-        ``apart``, mean shares of a hidden dimension that sums and differences of pairs have.
+        ``trained``, ``polished`` (case, seed), exact losses per feature before and after the descent; after
+        it, with M = W_out W_in (`geometry`): ``partner``, mean of M_ij/M_ii, j the other feature of i's pair;
+        ``opposed``, the share of outputs i with M_ij <= -M_ii/2 for a feature j of another pair; ``dropped``,
+        the share of features that are dropped; ``together`` and ``apart``, mean shares of a hidden dimension
+        that sums and differences of pairs have.
 
     Examples
     --------

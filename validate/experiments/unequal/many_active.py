@@ -17,10 +17,10 @@ NEAR = Criterion("|best of the trained / envelope - 1|", "<=", preregistered(0.0
 def _show_many(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
     """Return text and table of the report's part "many": trained models if many features are on at a time.
 
-    By exponent of the frequencies and n_hidden the table has losses: the lower bound; a priority code, in
-    which encodings have very different lengths; the best split of the features into some that are dropped,
-    have a neuron, share one, or are in a random code; a matrix that realises it; and trained models. `ds` is
-    of `run_width` (trained models), `split` of `run_split`.
+    By exponent of the frequencies and n_hidden, the table has losses: the lower bound; a priority code, in
+    which encodings have very different lengths; the best split of the features into groups that are dropped,
+    have a neuron each, share neurons, or are in a random code; a matrix that realises the split; and trained
+    models. `ds` is from `run_width` (trained models), `split` from `run_split`.
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     trained = ds["loss"].isel(weight_decay=0, steps=-1, tied=0).mean("seed")
@@ -39,20 +39,21 @@ def _show_many(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
 def _best_trained(ds: xr.Dataset, split: xr.Dataset) -> xr.DataArray:
     """Return the least loss per feature over seeds of the models trained longest, as (alpha, n_hidden).
 
-    `ds`, of `run_width`, has the ``loss`` over (alpha, tied, weight_decay, n_hidden, steps, seed); models are
-    those at its first entries of ``tied`` (free weights) and ``weight_decay``. The result is at the exponents
-    alpha and the n_hidden of `split`, of `run_split`.
+    `ds`, from `run_width`, has the ``loss`` over (alpha, tied, weight_decay, n_hidden, steps, seed); used are
+    its first entries of ``tied`` (free weights) and ``weight_decay``. The result has the alpha and n_hidden
+    of `split`, from `run_split`.
     """
     free = ds["loss"].sel(alpha=split["alpha"], n_hidden=split["n_hidden"]).isel(weight_decay=0, tied=0)
     return free.isel(steps=-1).min("seed")
 
 
 def judge_often(ds: xr.Dataset, split: xr.Dataset) -> list[Finding]:
-    """Return the finding on how near the best trained models are to the envelope, the best known codes.
+    """Return the finding on how near the best trained models are to the best known codes.
 
-    It is that |loss / envelope - 1| is at most 0.05 (`NEAR`) at each exponent of the frequencies and
-    n_hidden. `ds`, of `run_width`, has the losses of trained models over alpha, n_hidden and seeds; `split`,
-    of `run_split`, has the ``envelope`` over (alpha, n_hidden): the least loss of mixtures of known codes.
+    Its number is the largest |loss / envelope - 1| over exponents of the frequencies and n_hidden; it holds
+    up to 0.05 (`NEAR`). `ds`, from `run_width`, has the losses of trained models over alpha, n_hidden and
+    seeds; `split`, from `run_split`, has the ``envelope`` (alpha, n_hidden), the least loss of mixtures of
+    known codes.
     """
     return [NEAR.finding(abs(_best_trained(ds, split) / split["envelope"] - 1), origin=ds)]
 
@@ -60,9 +61,9 @@ def judge_often(ds: xr.Dataset, split: xr.Dataset) -> list[Finding]:
 def _show_often(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
     """Return text and table of the report's part "often": trained models if half of the features are on.
 
-    By exponent and n_hidden the table has the lower bound, losses of a matrix, of the best mixture of codes
-    ("envelope") and of the best trained model, the latter over the envelope, and what longer training
-    changes. `ds` is of `run_width` (trained models), `split` of `run_split` (bounds and codes).
+    By exponent and n_hidden, the table has the lower bound, losses of a matrix, of the best mixture of codes
+    ("envelope") and of the best trained model, (trained loss) / (envelope), and the change by longer
+    training. `ds` is from `run_width` (trained models), `split` from `run_split` (bounds and codes).
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     free = ds["loss"].isel(weight_decay=0, tied=0)

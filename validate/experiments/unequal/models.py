@@ -17,9 +17,9 @@ PLACE_COLUMNS = {"alpha": "{alpha:g}", "m": "{n_hidden}"}  # of tables, as forma
 
 
 def source_law(alpha: float, n_features: int, on: float) -> Features:
-    """Return the law of Liu et al. (2025): p_i proportional to i^-alpha with sum `on`, uniform on [0, 2].
+    """Return the law of Liu et al. (2025) for `n_features`: p_i proportional to i^-alpha with sum `on`.
 
-    There are `n_features` features.
+    Values are uniform on [0, 2] if a feature is on.
     """
     on = number("on", on, 1e-90, integer("n_features", n_features, 1))
     return power_law(alpha, n_features, on, scale=2.0)
@@ -28,8 +28,8 @@ def source_law(alpha: float, n_features: int, on: float) -> Features:
 def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
     """Return the loss of each feature at its capacity if all interference were normal.
 
-    The capacity is a feature's share of a dimension (`theory.unequal.capacities`). Scales and biases are the
-    best ones; values are uniform on [0, scale].
+    `capacity` has each feature's share of a dimension (`theory.unequal.capacities`). Scales and biases are
+    the best ones; values are uniform on [0, scale].
 
     Examples
     --------
@@ -43,9 +43,10 @@ def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
 def measure_interference(M: FloatArray, law: Features) -> dict[str, float]:
     """Return by name the capacities, and measures of the interference, of a model ReLU(M x + b).
 
-    A capacity is the share of an output's variance that is its own feature's. "capacity": their sum.
-    "normal": the loss per feature if interference were normal. "opposed": the share of sum_(j != i) M_ij^2
-    var(x_j), over outputs i with M_ii not 0, whose M_ij has the sign opposite to M_ii (nan if there is none).
+    "capacity": the sum over outputs of the share of the output's variance that is due to its own feature.
+    "normal": the loss per feature if interference were normal. "opposed": over outputs i with M_ii not 0, the
+    share of sum_(j != i) M_ij^2 var(x_j) from M_ij whose sign is opposite to that of M_ii (nan if there is
+    none).
     """
     capacity = capacities(M, law)
     off = M * np.sqrt(law.variance)
@@ -68,8 +69,8 @@ def train_models(
 
     There are `steps` steps on a `batch` of samples each. `n_hidden` and `seed` broadcast, an entry for each
     model; `options` are further arguments of `validate.training.train`, such as `tied`. The dataset has for
-    each model ``loss``, ``loss_se`` and statistics of weights, as from `train`, but of its attributes only
-    device and version.
+    each model ``loss``, ``loss_se`` and statistics of weights, as from `train`, and the attributes for device
+    and version.
     """
     settings: dict[str, Any] = {"schedule": "converged", "evaluation_samples": None, "threads": 1}
     settings |= {"steps": steps, "batch_size": batch, "keep_weights": True, **options}

@@ -24,7 +24,7 @@ CASE_COORDS = ("kind", "strength", "p", "ratio")
 
 
 def _stored_cases(p: float, ratio: float) -> list[list[Any]]:
-    """Return cases (kind, strength, p, ratio), "exclusive" and "synchronous", at strengths 1/2 and 1."""
+    """Return the cases (kind, strength, p, ratio) of "exclusive" and "synchronous", strengths 1/2 and 1."""
     return [[kind, strength, p, ratio] for kind in KINDS for strength in (0.5, 1.0)]
 
 
@@ -35,10 +35,10 @@ HALF_ON = _stored_cases(0.5, 0.25)
 
 
 def pair_law(kind: str, strength: float, p: float) -> Features:
-    """Return the law of two features, each on with probability p.
+    """Return the law of two features, each on with probability p, that depend on each other.
 
-    It is a mixture: the share `strength` is a law of the `kind` "exclusive" (never on together) or
-    "synchronous" (always on together), the rest that of independent features.
+    The law is a mixture: the share `strength` of "exclusive" (never on together) or "synchronous" (always on
+    together) features, by `kind`, and the rest of independent ones.
     """
     table = KINDS[validation.choice("cases", kind, tuple(KINDS))]([0, 1], p)
     return Features(2, p, groups=[partial_dependence(table, strength)])
@@ -47,7 +47,7 @@ def pair_law(kind: str, strength: float, p: float) -> Features:
 def check_cases(cases: Sequence[Case]) -> None:
     """Raise ValueError unless all cases are (kind, strength, p, ratio), with a ratio in (0, 1].
 
-    The other three must make a law of a pair of features (`pair_law`).
+    kind, strength and p must be valid arguments of `pair_law`.
     """
     for case in cases:
         if len(case) != 4:
@@ -79,7 +79,10 @@ def case_label(at: xr.Dataset) -> str:
 
 
 def common_cases(*datasets: xr.Dataset) -> list[xr.Dataset]:
-    """Return datasets with the cases that all of them have, in the order of the first; ValueError if none."""
+    """Return the datasets with the cases that all of them have, ordered as in the first.
+
+    ValueError if there is no such case.
+    """
     keys = [[*zip(*(ds[name].values.tolist() for name in CASE_COORDS), strict=True)] for ds in datasets]
     common = [key for key in keys[0] if all(key in other for other in keys)]
     if not common:
@@ -91,9 +94,9 @@ def common_cases(*datasets: xr.Dataset) -> list[xr.Dataset]:
 
 
 def train_pairs(law: Features, m: int, steps: int, batch: int, seed: int) -> ModelState:
-    """Return a model with free weights on m neurons, trained on the joint law of all features.
+    """Train a model with free weights on m neurons, by samples of `law`; return its state.
 
-    There are `steps` steps, each on a `batch` of samples.
+    There are `steps` steps, each on a `batch` of samples; `seed` draws the first weights and the samples.
     """
     torch = load_torch()
     model = new_model(torch, torch.device("cpu"), law.n_features, m, law, seed, False, "aligned")
@@ -105,11 +108,10 @@ def train_pairs(law: Features, m: int, steps: int, batch: int, seed: int) -> Mod
 def geometry(M: FloatArray, law: Features) -> dict[str, float]:
     """Return by name how features share directions in a model of independent pairs 2j, 2j + 1.
 
-    M is W_out W_in, `law` that of its features. ``partner``: mean of M_ij/M_ii over the features that are not
-    dropped, j the other of the pair. ``opposed``: share of them that receive some feature of another pair
-    with at least half their own weight and the opposite sign. ``dropped``: share of the features that are
-    dropped, M_ii below a tenth of the largest. ``together`` and ``apart``: mean capacities, shares of a
-    hidden dimension, of the sums and differences of pairs.
+    M is W_out W_in, `law` that of its features. ``dropped``: share of the features with M_ii below a tenth of
+    the largest. Over the other features i: ``partner``, mean of M_ij/M_ii with j the other feature of the
+    pair; ``opposed``, share with M_ij <= -M_ii/2 for a feature j of another pair. ``together`` and ``apart``:
+    mean capacities, shares of a hidden dimension, of the sums and differences of pairs.
     """
     diagonal = M.diagonal()
     is_kept = diagonal >= DROPPED * diagonal.max()

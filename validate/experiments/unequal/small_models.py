@@ -16,14 +16,14 @@ AT_CODE = Criterion("|loss / that of the code - 1|", "<=", preregistered(1e-3))
 def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, Estimate]]:
     """Return (models that reach the code's loss, least ratio of losses, mean ratio) for each case.
 
-    Ratios are of a trained model's loss over the code's; models differ in their seeds. `small`, of
-    `run_groups` at one size, has their losses; `code`, (case), those of the best codes of blocks, a few
-    features on neurons of their own (`run_blocks`). In the cases used, matrices of the code have this loss at
-    any size, not only in the limit of many features. A model reaches it if its loss differs by at most 1e-3
-    of it (`AT_CODE`), two or three times the error of sampling. Row P5 of the ledger has the prediction made
-    before the models were trained. (The first plan was exact descents from the models, which take hours; one
-    model had been seen by then.)
+    A ratio is (trained model's loss) / (code's loss), and models differ in their seeds. `small`, from
+    `run_groups` at one size, has their losses; `code` (case,) has those of the best codes of blocks, a few
+    features on neurons of their own (`run_blocks`). A model reaches the code's loss if its loss differs by at
+    most a share of 1e-3 (`AT_CODE`), two or three times the error of sampling.
     """
+    # In the cases used, matrices of the code have this loss at any size, not only in the limit of many
+    # features. Claim P5 has the prediction made before the models were trained; one model had been seen by
+    # then. (The first plan was exact descents from the models, which take hours.)
     ratios = (small["trained"].isel(steps=-1, n_features=0) / code).transpose("case", "seed").values
     return [(int(np.sum(AT_CODE.satisfied(np.abs(r - 1)))), float(r.min()), mean(r)) for r in ratios]
 
@@ -31,9 +31,10 @@ def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, floa
 def _show_small_models(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> TopicContent:
     """Return text and table of the report's part "small models": how many find the best code.
 
-    By case and n_features the table has the code's loss, the best and mean loss of trained models over it,
-    and how many have it. `small` and `large`, of `run_groups`, have losses of trained models of two sizes,
-    `solved`, each of `run_blocks`, those of the best codes of one or two pairs on neurons of their own.
+    By case and n_features, the table has the code's loss, the best and mean loss of trained models over it,
+    and how many reach it. `small` and `large`, from `run_groups`, have losses of trained models of two sizes;
+    each of `solved`, from `run_blocks`, has those of the best codes of one or two pairs on neurons of their
+    own.
     """
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in solved], "case")
     rows: list[list[str]] = []
@@ -64,7 +65,7 @@ def _show_small_models(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset
 
 
 def _small_run(n: int, seeds: range) -> Run:
-    """Return the stored run of models of n features, a size at which matrices of the best code have its loss.
+    """Declare the stored run of models of n features, a size at which a matrix of the best code has its loss.
 
     There is one model for each of `seeds` and each law of pairs with (p, ratio) of (0.4, 0.125) or (0.5,
     0.25).

@@ -25,7 +25,7 @@ def run_split(
 ) -> xr.Dataset:
     """Return losses of the best split of the hidden neurons at the points of `run_width`, and bounds.
 
-    A split says how much of a hidden dimension each feature has, see `solvers.unequal.allocate`.
+    A split gives each feature its share of a hidden dimension, see `solvers.unequal.allocate`.
 
     Parameters
     ----------
@@ -43,9 +43,10 @@ def run_split(
         have a neuron of their own, share one in a pair, or are in a random code (the rug), in the limit of
         many features; ``bound``, a proved lower bound for all models; ``priority``, the exact loss of a code
         in which features of longer encodings turn the outputs of others off (`theory.unequal.priority_loss`);
-        ``envelope``, of the best known codes if each feature stands for many like it
+        ``envelope``, of the best known codes if each feature represents many of the same frequency
         (`solvers.unequal.allocate_codes`); ``realised``, the exact loss of a matrix that realises the split,
-        NaN if none is found. Of (alpha, n_hidden, kind): ``count`` of the features in each part of the split.
+        NaN if none is found. Of (alpha, n_hidden, kind): ``count``, the number of features of each kind in
+        the split.
 
     Examples
     --------

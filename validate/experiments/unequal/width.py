@@ -45,9 +45,7 @@ def run_width(
     """Train models on features with power-law frequencies; return their exact losses and capacities.
 
     A capacity is a feature's share of a dimension (`theory.unequal.capacities`); the source is Liu et al.
-    (2025).
-
-    Adam, its rate falling from 1e-2 by half a cosine.
+    (2025). Training is by Adam, with a learning rate that falls from 1e-2 by half a cosine.
 
     Parameters
     ----------
@@ -60,13 +58,13 @@ def run_width(
     tied : sequence of int
         1 for W_out = W_in', as in the source, 0 for free weights.
     weight_decay : sequence of float
-        Each step multiplies weights by 1 less this times the learning rate; if it is negative, the lengths of
-        encodings and decodings decay to 1 in this way instead. The source has -1 to 1.
+        Each step multiplies weights by 1 - weight_decay * (learning rate); if it is negative, the lengths of
+        encodings and decodings decay to 1 instead. The source has -1 to 1.
     steps : sequence of int
-        Lengths of training, multiples of 100, each with its own schedule: the last fall of the losses shows
-        how far they are from convergence.
+        Lengths of training, multiples of 100, each with its own schedule. How much losses fall from one to
+        the next shows how far they are from convergence.
     seeds : sequence of int
-        Of first weights and data.
+        Seeds of first weights and data.
     batch : int
         Fresh samples in each step; 2048 in the source.
     device : {"auto", "cpu", "cuda"}
@@ -108,7 +106,7 @@ def run_width(
 
 
 def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
-    """Return least-squares exponents e of a loss that falls as n_hidden^-e; n_hidden is the first axis.
+    """Return least-squares exponents e of a loss ~ n_hidden^-e; n_hidden is the loss's first axis.
 
     Examples
     --------
@@ -122,8 +120,8 @@ def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
 def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
     """Draw trained losses against n_hidden at one alpha, beside three predictions.
 
-    They are the lower bound, the priority code and the best split of the hidden neurons. `ds` joins the
-    datasets of `run_width` and `run_split`.
+    The predictions are the lower bound, the priority code and the best split of the hidden neurons. `ds`
+    joins the datasets of `run_width` and `run_split`.
     """
     at = ds.sel(alpha=alpha)
     lines = [
@@ -143,8 +141,9 @@ def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
 def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> list[Finding]:
     """Return two findings: trained models are above the bound, and exact descents end near the priority code.
 
-    `ds` has trained models, of `run_width`; `split`, of `run_split`, has the proved bound, `descended`, of
-    `run_descended`, the descents and the loss of the code.
+    The numbers are (trained loss) / (lower bound) and |(best end of descents) / (code's loss) - 1|. `ds` is
+    from `run_width` (trained models), `split` from `run_split` (the bound), `descended` from `run_descended`
+    (descents and the code's loss).
     """
     free = ds["loss"].sel(tied=0, alpha=split["alpha"], n_hidden=split["n_hidden"])
     best = descended["loss"].min("begin")
@@ -157,9 +156,9 @@ def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> lis
 def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: xr.DataArray) -> str:
     """Return text on trained models beside the lower bound, the priority code and the best split.
 
-    `ds` is of `run_width` (trained models), `split` of `run_split` (predictions). `ratio` (alpha, n_hidden)
-    is the mean loss of models with free weights over the code's; `drift` (alpha, tied, n_hidden) is the loss
-    after the shortest training over that after the longest, a mean over seeds.
+    `ds` is from `run_width` (trained models), `split` from `run_split` (predictions). `ratio` (alpha,
+    n_hidden) is (mean loss of models with free weights) / (code's loss); `drift` (alpha, tied, n_hidden) is
+    (loss after the shortest training) / (loss after the longest), a mean over seeds.
     """
     widths, n_features = split["n_hidden"].values, ds.attrs["n_features"]
     free = ds.isel(weight_decay=0, steps=-1).sel(tied=0, drop=True)
@@ -198,7 +197,7 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Top
     """Return text, figure and tables of the report's part "width": loss against the number of neurons.
 
     Figure and first table have losses of trained models, lower bound, priority code and best split; the
-    second table has exact descents. `ds` is of `run_width` (trained models), `split` of `run_split` (bounds
+    second table has exact descents. `ds` is from `run_width` (trained models), `split` of `run_split` (bounds
     and codes), `descended` of `run_descended` (exact descents).
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
@@ -250,7 +249,7 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Top
 
 
 def exact_check(n_hidden: int, **settings: Any) -> ReproductionCheck:
-    """Return the check that trains the models of one width, `n_hidden`, anew: results must agree to 1e-6.
+    """Declare a check that retrains the models of one width, `n_hidden`: results must agree to 1e-6.
 
     `settings` are further ones of `run_width` that select what is trained.
     """
@@ -259,7 +258,7 @@ def exact_check(n_hidden: int, **settings: Any) -> ReproductionCheck:
 
 
 def stored_run(purpose: str, settings: Mapping[str, Any] | None = None, **options: Any) -> Run:
-    """Return the declaration of a stored run of `run_width` with these settings.
+    """Declare a stored run of `run_width` with these settings.
 
     `purpose` is a line on its purpose; `options` are fields of `Run`, such as `check`.
     """

@@ -27,11 +27,11 @@ _SLOPES = [Fraction(j, 4) for j in range(1, 5)]  # of two features that two neur
 def alignment_certificate(
     n_features: int, n_hidden: int, p: Any, delta: Any, *, path: str | Path
 ) -> Fraction:
-    r"""Write a certificate that nearly pure neurons lose less than pure ones; return their loss.
+    r"""Write a certificate that nearly pure neurons have a lower loss than pure ones; return their loss.
 
     The network is :math:`\mathrm{ReLU}(V\,\mathrm{ReLU}(W x + \beta) + c)`, its loss the expected squared
     error of this output as an estimate of x; features are uniform on [0, 1] where they are on. A pure neuron
-    reads a single feature. Of the constructions of the page on problem O48 the best one is taken: pairs of
+    reads a single feature. The network is the best of the constructions on the page about problem O48: two
     features on a neuron with small or large output weights, two neurons that share a feature, three that
     share one.
 
@@ -90,9 +90,8 @@ def alignment_certificate(
 def _networks(n: int, k: int, p: Fraction, delta: Fraction) -> Iterator[Network]:
     """Yield networks (W, beta, V, c) of all constructions for n features and k neurons.
 
-    A network is ReLU(V ReLU(W x + beta) + c), W (k, n), V (n, k); all arrays are of fractions; features are
-    on with probability p. A neuron's alignment, its largest squared weight over their sum, is at least 1 -
-    delta.
+    A network is ReLU(V ReLU(W x + beta) + c), with arrays of fractions, W (k, n), V (n, k); features are on
+    with probability p. Each neuron has at least the share 1 - delta of its squared weights on one feature.
     """
     slope = Fraction(isqrt(int(delta / (1 - delta) * _GRID**2)), _GRID)
     for block in (_gentle_pair(slope, p), _steep_pair(slope)):
@@ -105,15 +104,15 @@ def _networks(n: int, k: int, p: Fraction, delta: Fraction) -> Iterator[Network]
 
 
 def _arrays(*parts: Any) -> Network:
-    """Return (W, beta, V, c) of a network as object arrays of fractions; `parts` are these, of numbers."""
+    """Return a network (W, beta, V, c) as object arrays of fractions, from nested lists of numbers."""
     return tuple(np.vectorize(Fraction, otypes=[object])(part) for part in parts)
 
 
 def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
     """Return a network of n features on k neurons: `blocks` side by side, then neurons that copy a feature.
 
-    A network is (W, beta, V, c), arrays of fractions. Outputs of the features that are left over are
-    constant, p/2: their mean, if p is the probability that a feature is on.
+    A network is (W, beta, V, c), arrays of fractions. Outputs of the remaining features are constant, their
+    mean p/2, with p the probability that a feature is on.
     """
     W, beta, V, c = _arrays(np.zeros((k, n)), np.zeros(k), np.zeros((n, k)), np.full(n, p / 2))
     row = column = 0
@@ -127,10 +126,10 @@ def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
 
 
 def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
-    """Return (W, beta, V, c) of one neuron that reads x_0 - slope x_1, with small output weights.
+    """Return (W, beta, V, c) of one neuron for two features, with input x_0 - slope x_1 + beta.
 
-    It serves two features: W is (1, 2), beta `slope`, V = W'/(1 + slope^2), and c gives the outputs the mean
-    p/2 of a feature; p is the probability that it is on.
+    Both output weights are small: W is (1, 2), beta is `slope`, V = W'/(1 + slope^2), and c gives the outputs
+    the mean p/2 of a feature, with p the probability that it is on.
     """
     u = np.array([Fraction(1), -slope])
     V = u / (1 + slope**2)
@@ -138,19 +137,19 @@ def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
 
 
 def _steep_pair(slope: Fraction) -> Network:
-    """Return (W, beta, V, c) of one neuron that reads x_0 - slope x_1, with an output weight of -1/slope.
+    """Return (W, beta, V, c) of one neuron for two features, with input x_0 - slope x_1 + beta.
 
-    It serves two features, the second by the large weight: W is (1, 2), V = (1, -1/slope)'. beta is `slope`,
-    and c = (-slope, 1).
+    The output weight of feature 1 is large: W is (1, 2), V = (1, -1/slope)', beta is `slope`, and c =
+    (-slope, 1).
     """
     return _arrays([[1, -slope]], [slope], [[1], [-1 / slope]], [-slope, 1])
 
 
 def _two_neurons(slope: Fraction, angle: Fraction, p: Fraction) -> Network:
-    """Return (W, beta, V, c) of two neurons that serve features 0 to 2: W is (2, 3), V (3, 2).
+    """Return (W, beta, V, c) of two neurons for features 0 to 2: W is (2, 3), V (3, 2).
 
-    The first reads x_0, the second x_0 + (slope/2) (x_1 - angle x_2); their difference serves features 1 and
-    2. `angle` is at most 1; p is the probability that a feature is on.
+    The first neuron reads x_0, the second x_0 + (slope/2) (x_1 - angle x_2); outputs 1 and 2 use their
+    difference. `angle` is at most 1; p is the probability that a feature is on.
     """
     scale = slope / 2  # the pair's encodings have squares 1 + angle^2 <= 2
     (u,), (beta,), V, c = _gentle_pair(angle, p)
@@ -161,8 +160,8 @@ def _two_neurons(slope: Fraction, angle: Fraction, p: Fraction) -> Network:
 def _three_neurons(n: int, delta: Fraction) -> Network:
     """Return (W, beta, V, c) of three neurons for n features; V W has the diagonal 1, no other entry above 0.
 
-    For i, j = 1, ..., n - 1 it is (V W)_ij = 1 - (i - j)^2. All three neurons read feature 0 with weights so
-    large that the square is at least the share 1 - delta of the sum of a neuron's squared weights.
+    (V W)_ij = 1 - (i - j)^2 for i, j = 1, ..., n - 1. All three neurons read feature 0 with weights so large
+    that their square is at least the share 1 - delta of the sum of a neuron's squared weights.
     """
     j = np.arange(n).astype(object)  # sums of integers of any size
     reach = int(sum((1 + j[1:] ** 2) ** 2) * (1 - delta) / delta)

@@ -161,7 +161,7 @@ class Problem:
     def is_excluded(self, box: tuple[Arc, Arc], kind: str) -> bool:
         """Return True only if a box of pairs of angles has no pair of atoms of this `kind`.
 
-        Without a prefix, atoms may be swapped: of two boxes that differ by this swap, one counts as excluded.
+        Without a prefix, atoms may be swapped: of two boxes that differ by a swap, one counts as excluded.
         """
         if self.w == 0 and box[0] > box[1]:
             return True

@@ -19,9 +19,9 @@ Term = tuple[Fraction, tuple[Fraction, ...], int]
 def _ramp_terms(k: int, b: Fraction, weights: list[Fraction], p: Fraction, factor: Fraction) -> list[Term]:
     """Return the terms whose sum is factor E max(b + w x, 0)^k / k!, over features on with probability p.
 
-    A term (c, inside, power) stands for c max(sum of inside, 0)^power. w are the `weights` of the features,
-    uniform on [0, 1] if on. Integration over one that is on raises the power, and gives a term for either end
-    of its range.
+    A term (c, inside, power) is c max(sum of inside, 0)^power. w are the `weights` of the features, uniform
+    on [0, 1] if on. Integration over a feature that is on raises the power by 1, and gives a term for each
+    end of its range.
     """
     ramps = []
     for states in product((None, 0, 1), repeat=len(weights)):
@@ -37,8 +37,9 @@ def _ramp_terms(k: int, b: Fraction, weights: list[Fraction], p: Fraction, facto
 def _output_terms(row: list[Fraction], i: int, b: Fraction, p: Fraction) -> list[Term]:
     """Return the terms whose sum is E ReLU(y)^2 - 2 E x_i ReLU(y) for output i, y = row x + b.
 
-    A term (c, inside, power) stands for c max(sum of inside, 0)^power; `row` and b are the output's weights
-    and bias. The two parts are 2 E F_2(y) and -2 E x_i F_1(y), for F_k(y) = max(y, 0)^k / k!.
+    A term (c, inside, power) is c max(sum of inside, 0)^power; `row` and b are the output's weights and bias,
+    p is the probability that a feature is on. The two parts are 2 E F_2(y) and -2 E x_i F_1(y), for F_k(y) =
+    max(y, 0)^k / k!.
     """
     others = [w for j, w in enumerate(row) if j != i and w]
     active = [*others, row[i]] if row[i] else others
@@ -55,11 +56,10 @@ def _output_terms(row: list[Fraction], i: int, b: Fraction, p: Fraction) -> list
 def lean_goal(path: str | Path) -> str:
     """Return the text of a Lean 4 file whose theorem is a certificate's inequality, loss below bound.
 
-    A file that is no accepted certificate of a loss raises a ValueError.
-
-    Both sides are multiplied by one positive integer and the loss is written out as a sum over corners, so
-    that only integers are left. Lean does not check that this sum is the loss: it is the formula at the head
-    of ``check.py``, expanded. The file imports nothing.
+    `path` is the certificate; ValueError unless it is an accepted one of a loss. Both sides are multiplied by
+    one positive integer and the loss is written out as a sum over corners, so that only integers are left.
+    Lean does not check that this sum is the loss: it is the formula at the head of ``check.py``, expanded.
+    The file imports nothing.
 
     >>> import tempfile
     >>> from superposition.validate.proofs.certificates import certify

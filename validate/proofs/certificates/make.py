@@ -40,9 +40,10 @@ class CheckedCertificate:
 
 @as_annotated
 def check(path: str | Path) -> CheckedCertificate:
-    """Return whether a certificate is accepted, and the statement that it proves; ValueError without a file.
+    """Check a certificate: return whether it is accepted, and the statement that it proves.
 
-    ``check.py``, or a file beside it, checks it without other code of this package.
+    The checker is ``check.py``, or a file beside it, and uses no other code of this package. ValueError if
+    there is no file.
     """
     try:
         is_file = Path(path).is_file()  # a pipe would never end
@@ -65,9 +66,9 @@ def _proved_statement(path: str | Path) -> str:
 
 
 def to_fraction(name: str, value: Any, most: int | None = None) -> Fraction:
-    """Return `value` as a fraction, with denominator up to `most`; ValueError, naming `name`, if it is none.
+    """Return `value`, a number or a text, as a fraction; ValueError, naming `name`, if it is none.
 
-    It is a number or a text.
+    If `most` is given, the fraction is rounded to a denominator of at most `most`.
     """
     whole = isinstance(value, int) and not isinstance(value, bool)
     # as in check.py: of a text like 1e999999999 the fraction would take for ever
@@ -89,9 +90,9 @@ def probability(p: Any) -> Fraction:
 
 
 def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]:
-    """Return `value`, a sequence of numbers or texts, as fractions, with denominators up to `most`.
+    """Return `value`, a sequence of numbers or texts, as fractions; errors call it `name`.
 
-    Errors call it `name`.
+    If `most` is given, fractions are rounded to denominators of at most `most`.
     """
     if not is_list(value):
         raise ValueError(f"`{name}` must be made of lists of numbers or fractions; got {short_repr(value)}.")
@@ -101,7 +102,10 @@ def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]
 def _model_fractions(
     W: Any, b: Any, p: Any, importance: Any, most: int | None = None
 ) -> tuple[list[list[Fraction]], list[Fraction], Fraction, list[Fraction]]:
-    """Return W, b, p and importance as fractions, with denominators of W and b up to `most`."""
+    """Return W, b, p and importance as fractions; those of W and b are rounded to denominators up to `most`.
+
+    No rounding if `most` is None. ValueError if the fractions are so long that an exact loss takes minutes.
+    """
     if not is_list(W):
         raise ValueError(f"`W` must be a list of rows; got {short_repr(W)}.")
     rows, bias, chance = (
@@ -284,10 +288,9 @@ def save(
 ) -> None:
     """Write a certificate with its checksum; if its checker raises `Rejected`, no file is written.
 
-    A file at `path` is replaced if it is a certificate; ValueError if it is something else.
-
-    It has a `statement` and its `proof`, both for JSON. `maker` names the function that makes the
-    certificate; `origin` are further texts on its origin.
+    A file at `path` is replaced if it is a certificate; ValueError if it is something else. `statement` and
+    `proof` are the certificate's parts, both for JSON. `maker` names the function that makes the certificate;
+    `origin` are further texts on its origin.
     """
     origin["by"] = f"superposition.validate.proofs.certificates.{maker}"
     content = {"format": FORMAT, "made": origin, "proof": proof, "statement": statement}
@@ -316,12 +319,13 @@ def rounded_up(value: Fraction) -> Fraction:
 def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Path, rng: Any = 0) -> Fraction:
     """Write a certificate that refutes the conjecture of problem MAIS-O49; return the loss of its model.
 
-    The model is ReLU(W W' x + b), for features that are on with probability p, then uniform on [0, 1]; the
-    certificate is the JSON file `path`. The loss is summed over features. Each of n_features features may be
-    wired to one hidden neuron; there are at least twice as many features as neurons, at most 10. The
-    conjecture: it is best to keep n_hidden features, or as many antipodal pairs, and to drop the others. Here
-    features are distributed evenly over the neurons, and the weights of each neuron are found by
-    `solvers.minimise`, whose starts `rng` draws.
+    The model is ReLU(W W' x + b), in which each of `n_features` features may be wired to one of `n_hidden`
+    neurons, with 2 n_hidden <= n_features <= 10. Features are on with probability p, then uniform on [0, 1];
+    the loss is summed over features. The conjecture says that it is best to keep n_hidden features, or as
+    many antipodal pairs, and to drop the others.
+
+    The model distributes features evenly over the neurons; `solvers.minimise` finds the weights of each
+    neuron, from starts that `rng` draws. The certificate is the JSON file `path`.
     """
     m = validation.integer("n_hidden", n_hidden, 1, MOST_FEATURES // 2)
     n = validation.integer("n_features", n_features, 2 * m, MOST_FEATURES)

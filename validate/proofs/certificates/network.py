@@ -26,10 +26,10 @@ def network_certificate(
 
     Features are independent, on with probability p, then uniform on [-1, 1]. Losses are sums over outputs.
     The lower bound is :math:`(F - n)\,\mathrm{Var}\,t` for F targets t. It holds for every linear readout of
-    n numbers, which may be any functions of the features (`theory.computation.loss_lower_bound`). The upper
-    bound is the loss of the naive network, whose neurons compute as many targets as they can. Its other
-    outputs are constant, at their targets' mean; without output bias they are the best multiples of the sum
-    of the computed targets instead.
+    any n functions of the features (`theory.computation.loss_lower_bound`). The upper bound is the loss of
+    the naive network, whose neurons compute as many targets as they can. Its other outputs are constant, at
+    their targets' mean; without output bias they are the best multiples of the sum of the computed targets
+    instead.
 
     Parameters
     ----------

@@ -50,7 +50,8 @@ def pair_certificate(
     Parameters
     ----------
     cosine : float
-        Between the features' directions. The tangent of half their angle is rounded to a fraction.
+        Cosine of the angle between the features' directions. The tangent of half this angle is rounded to a
+        fraction.
     alone : two numbers, Fractions or texts
         Probabilities that only the first feature is on, and that only the second is. Here and below a float
         is taken as the binary fraction that it is: "3/25" or "0.12" is 3/25, 0.12 is not.
@@ -63,13 +64,13 @@ def pair_certificate(
     near : float, optional
         Angle in radians, in (0, pi/4). Its cosine is rounded to a fraction.
     kind : {"turned", "apart"}, optional
-        Kind that changes.
+        Kind of the best pair that changes with the probability.
 
     Returns
     -------
     ((lower, upper), (lower, upper)) of Fraction
-        At each probability in `both`: a lower bound of the objective of all pairs of the worse kind, and an
-        upper bound of that of one pair of the better kind.
+        At each probability in `both`: a lower bound of the objectives of all pairs of the worse kind, and an
+        upper bound of the objective of one pair of the better kind.
 
     Raises
     ------
@@ -120,11 +121,12 @@ def pair_certificate(
 def _side(problem: Problem, both: Fraction, kind: str) -> tuple[Any, ...]:
     """Return what a certificate states and proves for one probability `both` that both features are on.
 
-    In order: the kind of the better pair of latents, `kind` or that of all other pairs; a lower bound of the
+    The tuple has: the kind of the better pair of latents (`kind`, or the opposite one); a lower bound of the
     objective for pairs of the other kind; the objective of a pair of the better kind, rounded up; of this
-    pair the tangents of half its atoms' angles, W and b of its encoder; and as text the tree of boxes (of
-    pairs of angles) that proves the bound, "1" for a box that is cut in four, "0" for one that is not. The
-    objective is the expected squared error with the l1 penalty. `problem` has the two features, the
+    pair the tangents of half its atoms' angles, W and b of its encoder; and the tree of boxes (of pairs of
+    angles) that proves the bound, as text: "1" for a box that is cut in four, "0" for one that is not.
+
+    The objective is the expected squared error with the l1 penalty. `problem` has the two features, the
     probabilities of their patterns and the penalty. Raise `Rejected` if nothing is proved.
     """
     (first, _), (second, _), _ = problem.patterns

@@ -22,10 +22,10 @@ FINEST = Fraction(1, 512)  # side along u of boxes in there
 def pentagon_certificate(*, path: str | Path) -> float:
     """Write the certificate that a regular pentagon is best for five features on two neurons (MAIS-O42).
 
-    One feature is on, each of the five with the same probability, uniform on [0, 1]. The file holds bounds of
-    the only critical point and a tree of boxes, in which the loss of two neighbours is bounded from below, as
-    ``check_pentagon.py`` explains; they are found in floats, and then checked. The least loss is returned:
-    squared error summed over the five outputs, to 1e-12.
+    Exactly one of the five features is on, each with the same probability, uniform on [0, 1]. The file `path`
+    holds bounds of the only critical point and a tree of boxes, in which the loss of two neighbours is
+    bounded from below, as ``check_pentagon.py`` explains. Both are found in floats, and then checked. Return
+    the least loss: squared error summed over the five outputs, to 1e-12.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:  # some seconds, most of them for the check
@@ -53,10 +53,10 @@ def pentagon_certificate(*, path: str | Path) -> float:
 
 
 def _slope(u: float, c: float) -> float:
-    """Return a positive multiple of -dT/du, for c the cosine of the angle 2 pi/5 between neighbours.
+    """Return a positive multiple of -dT/du at u, with c the cosine of the angle between neighbours.
 
-    T is the loss of two neighbours at an angle with biases -(1 - u) times their squared length, at the best
-    length: T = 1/3 - u^4 (3 - u)^2 / (12 D), D = u^3 + 2 v^3 / c, v = c - 1 + u > 0.
+    T is the loss of two neighbours at the angle 2 pi/5 with biases (u - 1) times their squared length, at the
+    best length: T = 1/3 - u^4 (3 - u)^2 / (12 D), D = u^3 + 2 v^3 / c, v = c - 1 + u > 0.
     """
     v = c - 1 + u
     return (12 - 6 * u) * (c * u**3 + 2 * v**3) - u * (3 - u) * (3 * c * u**2 + 6 * v**2)
@@ -70,10 +70,10 @@ def _fractions_around(value: float, denominator: int) -> list[Fraction]:
 def _box_tree(box: tuple[Fraction, ...], A: float, B: float, along_angle: bool = True) -> str:
     """Return a tree of boxes as text: "0" is a box; "u" or "f", then two subtrees, is a box halved in it.
 
-    `box` is (u0, u1, f0, f1), in which u, 1 plus bias over squared length, and the angle f lie. It is halved,
-    in f first if `along_angle`, until it is small inside `REGION`, that around the pentagon, or outside and
-    T(u, f) + B f > A holds on it. T is the loss of two neighbours at the angle f, at the best squared length,
-    and A - B f its tangent in f at the pentagon (f = 2 pi/5).
+    `box` is (u0, u1, f0, f1), ranges of u = 1 + bias / (squared length) and of the angle f between two
+    neighbours. It is halved, first in f if `along_angle`, until a box inside `REGION`, around the pentagon,
+    is small, or T(u, f) + B f > A holds on a box outside. T is the loss of the two neighbours at the best
+    squared length, and A - B f its tangent in f at the pentagon (f = 2 pi/5).
     """
     u0, u1, f0, f1 = box
     if REGION[0] <= u0 and u1 <= REGION[1] and REGION[2] <= f0 and f1 <= REGION[3]:

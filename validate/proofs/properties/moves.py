@@ -36,9 +36,9 @@ class _Slot(NamedTuple):
 
 
 def _movable_slots(at: Example) -> list[_Slot]:
-    """Return the arrays of an example, `at`, that a search may change, with argument, field and range.
+    """Return the arrays of the example `at` that a search may change, each with argument, field and range.
 
-    An example has the arguments of an inequality by name, each as (value, `Range` of its strategy, or None).
+    An example maps the name of each argument of an inequality to (value, its range or None).
     """
     slots = []
     for argument, (value, limits) in at.items():
@@ -60,8 +60,8 @@ def _movable_slots(at: Example) -> list[_Slot]:
 def _replace_arrays(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
     """Return the example `at` with other `arrays`, by (argument's name, its attribute such as "W" or "").
 
-    An example has (value, its range or None) of each argument of an inequality, by name; "" is the value
-    itself.
+    The attribute "" is the argument's value itself. An example maps the name of each argument of an
+    inequality to (value, its range or None).
     """
     new = dict(at)
     for argument, (value, limits) in at.items():
@@ -74,18 +74,18 @@ def _replace_arrays(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -
 
 
 def array_shapes(at: Example) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of the arrays of an example, `at`, that a search may change.
+    """Return the shapes of the arrays of the example `at` that a search may change.
 
-    An example has (value, its range or None) of each argument of an inequality, by name.
+    An example maps the name of each argument of an inequality to (value, its range or None).
     """
     return tuple(slot.array.shape for slot in _movable_slots(at))
 
 
 def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (x, low, high), flat: the movable numbers of an example, `at`, and the ends of their ranges.
+    """Return (x, low, high), flat arrays: the numbers of the example `at` that may move, and their ranges.
 
-    An example has (value, its range or None) of each argument of an inequality, by name. Movable are those
-    numbers that a search may change. If a range spans decades, all three are logarithms.
+    An example maps the name of each argument of an inequality to (value, its range or None). Numbers whose
+    range spans decades are returned as logarithms, with their ends.
     """
     x, low, high = [np.empty(0)], [np.empty(0)], [np.empty(0)]
     for slot in _movable_slots(at):
@@ -100,10 +100,10 @@ def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def move_numbers(at: Example, x: FloatArray) -> Example:
-    """Return the example `at` with the movable numbers x, flat, as `coordinates` returns them.
+    """Return the example `at` with x, flat, in place of the numbers that may move, as in `coordinates`.
 
-    An example has (value, its range or None) of each argument of an inequality, by name. Movable are those
-    numbers that a search may change; where a range spans decades, x has their logarithms.
+    An example maps the name of each argument of an inequality to (value, its range or None). If a number's
+    range spans decades, x has its logarithm.
     """
     arrays, used = {}, 0
     for slot in _movable_slots(at):
@@ -120,7 +120,7 @@ def move_numbers(at: Example, x: FloatArray) -> Example:
 def simpler_examples(at: Example) -> Iterator[Example]:
     """Yield variants of the example `at` that may be simpler: fewer features, rounded numbers, or 0 or 1.
 
-    An example has (value, its range or None) of each argument of an inequality, by name. The changes that
+    An example maps the name of each argument of an inequality to (value, its range or None). The changes that
     simplify most come first.
     """
     yield from _remove_entries(at)
@@ -141,11 +141,11 @@ def simpler_examples(at: Example) -> Iterator[Example]:
 
 
 def description_length(at: Example) -> tuple[int, int]:
-    """Return (length, sum of integer arguments) of an example, `at`; the smaller pair is simpler.
+    """Return (length, sum of integer arguments) of the example `at`; the smaller pair is simpler.
 
-    An example has (value, range or None) of each argument by name; movable are the numbers in arrays that a
-    search may change. The length is their count, plus twice the characters of each that is not 0, less its
-    zeros at the end, plus the characters of the laws as Python code.
+    An example maps each argument's name to (value, its range or None). The length is the count of the numbers
+    in arrays that a search may change, plus the characters of those that are not 0, once with and once
+    without zeros at the end, plus the characters of the laws as Python code.
     """
     arrays = [slot.array.ravel()[:1] if slot.is_common else slot.array.ravel() for slot in _movable_slots(at)]
     texts = [repr(float(x)).removesuffix(".0") for array in arrays for x in array if x]
@@ -157,10 +157,10 @@ def description_length(at: Example) -> tuple[int, int]:
 
 
 def _round_numbers(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
-    """Return numbers rounded to `digits` significant digits, or to whole numbers if that is 0.
+    """Return `numbers` rounded to `digits` significant digits, or to whole numbers if `digits` is 0.
 
-    A number stays if rounding would move it out of the range of the `slot`, an array of an example that a
-    search may change.
+    `slot` is the array of an example that they belong to. A number stays as it is if rounding would move it
+    out of the slot's range.
     """
     original = np.asarray(numbers, float)
     if digits:
@@ -173,7 +173,7 @@ def _round_numbers(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
 def _remove_entries(at: Example) -> Iterator[Example]:
     """Yield variants of `at` with fewer features and neurons, smaller integers, simpler laws and models.
 
-    `at` is an example: (value, its range or None) of each argument of an inequality, by name.
+    `at` is an example: it maps the name of each argument of an inequality to (value, its range or None).
     """
     n = max((_n_features(value) for value, _ in at.values()), default=0)
     free = {name: array for name, array in at.items() if _n_features(array[0]) == n and array[1] is not None}
@@ -190,8 +190,9 @@ def _remove_entries(at: Example) -> Iterator[Example]:
 def _simpler_values(value: Any, limits: Range) -> Iterator[Any]:
     """Yield simpler values, within `limits`, that may replace the argument `value` of an inequality.
 
-    These are, by the type of `value`: smaller integers; a law with scale 1, importance 1, no groups, free
-    numbers of active features, or one p; a model or matrix with one neuron less; a model without its decoder.
+    Depending on the type of `value` they are: smaller integers; a law with scale 1, importance 1, no groups,
+    free numbers of active features, or one p; a model or matrix with one neuron less; a model without its
+    decoder.
     """
     if isinstance(value, int):
         low = int(limits.low)
@@ -215,9 +216,9 @@ def _n_features(value: Any) -> int:
 
 
 def _remove_entry(value: Any, k: int, axis: int) -> Any:
-    """Return `value`, weights, a model or a law, without feature k (axis 0) or neuron k (axis 1).
+    """Return `value` (weights, a model or a law) without feature k if `axis` is 0, or neuron k if 1.
 
-    A law of dependent features stays.
+    A law of dependent features is returned unchanged.
     """
     if isinstance(value, np.ndarray):
         return np.delete(value, k, axis)

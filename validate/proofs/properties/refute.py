@@ -133,8 +133,8 @@ def refute(
     x=-1.0,
     z=-1.0
 
-    Hypothesis draws examples. From some of them, the worst of a size and others, scipy descends on the
-    slack, also where it is not smooth. A counterexample is simplified while it stays one: fewer features and
+    Hypothesis draws examples. From some of them, the worst of each size and random ones, SciPy descends on
+    the slack, which need not be smooth. A counterexample is simplified while it stays one: fewer features and
     neurons, zeros, numbers of few digits.
 
     Parameters
@@ -147,7 +147,7 @@ def refute(
     starts : int, optional
         Largest number of descents, of some 600 evaluations each.
     tolerance : float, optional
-        Rounding error of the slack, which counts as negative only below minus this. If terms are large,
+        Rounding error of the slack, which counts as negative only below -tolerance. If terms are large,
         divide the slack by their size.
     rng : int, Generator or None, optional
         Seed. The same seed gives the same answer, except for strategies of your own that draw floats: these
@@ -200,8 +200,8 @@ def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
     """Return how to draw each argument of an inequality: a Hypothesis strategy, or a function of others.
 
     `drawn` has for each argument its strategy, range (low, high), constant, or function of other arguments.
-    Functions come last, as they are called with arguments that are drawn; a ValueError names one that needs
-    an argument not drawn before it.
+    Functions come last in the result, as they are called with the other arguments. ValueError if one needs an
+    argument that is not drawn before it.
     """
     ready = {name: _strategy(name, spec) for name, spec in drawn.items() if not callable(spec)}
     for name, spec in drawn.items():
@@ -217,8 +217,8 @@ def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
 def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> list[tuple[float, Example]]:
     """Return (slack, example) of at most `examples` random examples; an error of the inequality is raised.
 
-    An example has (value, its range or None) of each argument by name. `slack` evaluates there the
-    inequality, which fails where it is negative. `drawn` has for each argument its strategy, range, constant
+    An example maps each argument's name to (value, its range or None), and `slack` evaluates the inequality
+    there; it fails where the slack is negative. `drawn` has for each argument its strategy, range, constant
     or function of earlier arguments; `seed` is that of Hypothesis.
     """
     hypothesis = strategies.hypothesis()
@@ -273,11 +273,12 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
 def _order_starts(examples: list[tuple[float, Example]], rng: np.random.Generator) -> list[Example]:
     """Return the examples of finite slack in the order in which descents start from them.
 
-    `examples` are (slack, example): arguments of an inequality, which fails where its slack is negative. Two
-    sequences alternate: the example of least slack of each size, the least of all first; and random examples,
-    one of each size in turn. The worst examples alone would not do: they are similar, and an inequality is
-    often tight at corners, where descents stall.
+    `examples` are pairs (slack, example): arguments of an inequality, which fails where its slack is
+    negative. Two sequences alternate: the example of least slack of each size, the least of all first; and
+    random examples, one of each size in turn.
     """
+    # The worst examples alone are similar, and often at corners where the inequality is tight and descents
+    # stall.
     by_size: dict[Any, list[int]] = {}
     for k in sorted(range(len(examples)), key=lambda k: examples[k][0]):
         if np.isfinite(examples[k][0]):
@@ -318,10 +319,10 @@ def _descend_slack(slack: _Slack, start: Example) -> bool:
 
 
 def _simplify(slack: _Slack, tolerance: float) -> None:
-    """Replace the slack's counterexample, in its attribute `at`, by a simpler one, if some changes find one.
+    """Replace the slack's counterexample, in its attribute `at`, by a simpler one, if one is found.
 
-    The slack of an inequality is negative where it fails; a counterexample has one below minus the
-    `tolerance`. Some thousand changes are tried.
+    The slack of an inequality is negative where it fails; at a counterexample it is below -`tolerance`. Some
+    thousand changes are tried.
     """
     last, at, least = slack.count + _SIMPLIFY, slack.at, slack.least
     improved = True

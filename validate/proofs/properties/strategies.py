@@ -105,7 +105,7 @@ def hypothesis() -> Any:
 
 @contextmanager
 def temporary_storage() -> Iterator[None]:
-    """In a context, let Hypothesis write its files to a temporary folder, not to the user's."""
+    """Within this context, Hypothesis writes its files to a temporary folder, not to the user's."""
     from hypothesis import configuration
 
     old_folder: Any = configuration.storage_directory(intent_to_write=False)
@@ -120,7 +120,7 @@ def temporary_storage() -> Iterator[None]:
 def range_of(strategy: Any) -> Range | None:
     """Return the range within which a search may move a strategy's values, or None.
 
-    None is for strategies that this module did not make, such as Hypothesis' own.
+    Strategies that this module did not make, such as Hypothesis' own, have None.
     """
     try:
         return _RANGES.get(strategy)
@@ -129,7 +129,7 @@ def range_of(strategy: Any) -> Range | None:
 
 
 def _with_range(strategy: Any, limits: Range) -> Any:
-    """Return a strategy after storing `limits`, the range within which a search may move its values."""
+    """Store `limits`, the range within which a search may move values, with a strategy, and return it."""
     _RANGES[strategy] = limits
     return strategy
 
