@@ -396,8 +396,7 @@ def _draw_line(data: xr.Dataset, ax: Axes, name: str, points: Any, label: str) -
     """Draw a diagram over the axis `name` of `data`: the loss, with the geometry above it.
 
     The geometry is the encodings on two neurons; on more, the dimensionalities (shares of a dimension).
-
-    `points`, if not None, are (x, y) of further losses, named `label` in the legend.
+    `points`, if not None, are (x, y) of further losses, named `label` in the legend. Return `ax`.
     """
     x = data[name].values
     ax.plot(x, data["loss"], "o-", color="black", markersize=4, label="best known")

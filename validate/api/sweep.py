@@ -108,7 +108,7 @@ def _call_at_points(
 
 
 def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
-    """Return whether a function takes the arguments `names` by position only, as some in C.
+    """Return whether a function takes arguments by position only, as some in C; `names` are the grid's.
 
     ValueError if it takes arguments by name and lacks one of the names.
     """

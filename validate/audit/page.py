@@ -91,10 +91,10 @@ def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss of an audited model beside bounds and other models' losses on a log axis.
+    """Draw the loss of an audited model beside bounds and other models' losses on a log axis; return `ax`.
 
-    `ds` has them as numbers: ``loss``, ``end_loss`` (of descent), ``best_known``, ``limit`` and ``rug`` (of
-    many features), ``zero_loss``, ``lower_bound``. Those that are 0, infinite or nan are left out.
+    `ds` has as numbers ``loss``, ``end_loss`` (of descent), ``best_known``, ``limit`` and ``rug`` (of many
+    features), ``zero_loss``, ``lower_bound``. Those that are 0, infinite or nan are not drawn.
     """
     losses = {label: float(ds[name]) for name, label in _LOSSES.items()}
     losses = {label: loss for label, loss in losses.items() if 0.0 < loss < np.inf}
@@ -112,9 +112,9 @@ def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
 def data_of(model: ModelAudit) -> xr.Dataset:
     """Return the data for pictures of an audited model: its weights and losses, beside known losses.
 
-    ``W_out``, ``W_in``, ``dimensionality``, ``importance`` and squared errors ``per_feature`` are over
-    ``feature`` and ``neuron``; ``best_per_feature`` are the squared errors of the best known model; losses,
-    such as ``best_known`` and ``lower_bound``, are numbers.
+    ``W_out``, ``W_in``, ``dimensionality``, ``importance`` and the squared errors of this and the best known
+    model, ``per_feature`` and ``best_per_feature``, are over ``feature`` and ``neuron``. Losses, such as
+    ``best_known`` and ``lower_bound``, are numbers.
     """
     best = Weights(model.best_W_out, model.best_W_in, model.best_b)
     arrays = {
@@ -131,8 +131,8 @@ def data_of(model: ModelAudit) -> xr.Dataset:
 def figures_of(model: ModelAudit) -> list[Figure]:
     """Return the figures of an audited model: loss by feature, losses, W_out W_in, encodings.
 
-    W_out W_in is left out above 1024 features; unless there are two hidden neurons, the features' shares of a
-    hidden dimension (dimensionalities) replace encodings.
+    W_out W_in is left out above 1024 features. Encodings are drawn on two hidden neurons; with more, the
+    features' shares of a hidden dimension (dimensionalities) are drawn instead.
     """
     data = data_of(model)
     weights = "Dimensionalities", "The share of a hidden dimension that each feature has."
@@ -205,7 +205,7 @@ def _render_model(model: ModelAudit) -> Markup:
 def render(layout: str, models: Sequence[ModelAudit], name: str) -> str:
     """Return the HTML page of audits, `models`.
 
-    `layout` is that of the weights, `name` the audited file's.
+    `layout` is the name of the layout of the weights, `name` that of the audited file.
     """
     columns = ("instance", *COLUMNS)
     values = [[getattr(model, column) for column in columns] for model in models]

@@ -70,7 +70,7 @@ def _matrix(name: str, file: str, n: int) -> Any:
 def target_of(options: argparse.Namespace, n: int) -> Any:
     """Return the target of networks with n features by the options: a name, or (A, name, B).
 
-    The latter stands for A f(x) + B x with the function f of this name.
+    (A, name, B) stands for A f(x) + B x with the function f of this name.
     """
     import numpy as np
 
@@ -102,7 +102,7 @@ def chances_of(options: argparse.Namespace) -> list[float]:
 
 
 def _number_or_list(values: list[float]) -> Any:
-    """Return a list unchanged, or its only number."""
+    """Return a list of several numbers unchanged, or the number of a list of one."""
     return values if len(values) > 1 else values[0]
 
 
@@ -152,7 +152,7 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
 
 
 def law_of(options: argparse.Namespace) -> Any:
-    """Return the single law of the options; ValueError without --law or --n-features."""
+    """Return the single law of the options; ValueError without --law, --n-features and --p-feature."""
     if options.law is not None:
         from ..api.laws import laws
 

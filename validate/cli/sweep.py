@@ -49,7 +49,7 @@ def _grid_of(arguments: dict[str, Any], words: list[str]) -> tuple[dict[str, Any
 def sweep(options: argparse.Namespace) -> bool:
     """Call a run or a solver at each point of a grid, into a store that survives any interruption.
 
-    The same command goes on. The exit status is 1 if a point failed.
+    After an interruption the same command continues. The exit status is 1 if a point failed.
     """
     from ..reference import files
     from ..runner import execute
@@ -80,7 +80,7 @@ def sweep(options: argparse.Namespace) -> bool:
 
 
 def _print_points(ds: Any, name: str) -> None:
-    """Print a table with a row for each point: coordinates and results, of arrays their ranges.
+    """Print a table with a row for each point: its coordinates and results; for arrays their ranges.
 
     `ds` is the sweep's dataset, `name` that of the function.
     """
