@@ -152,7 +152,7 @@ class TrainingLog:
         return record
 
     def _record(self, weights: Weights, train_loss: float, force: bool) -> TrainingRecord:
-        """Return the record of a model, `weights`, at the present step; the first one is after a search.
+        """Return the record of a model, `weights`, at the present step; the first call makes a search.
 
         `train_loss` is the loop's loss of the batch; with `force` the schedule's limit of time does not hold.
         """

@@ -185,9 +185,9 @@ def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
 
 
 def _first_match(answers: Answers, readings: Iterable[Reading]) -> tuple[Reading, float] | None:
-    """Return (reading, factor) of the first of `readings` whose outputs times a factor are the module's.
+    """Return (reading, c) for the first of `readings` with the module's outputs, divided by c > 0; or None.
 
-    Readings are models that the arrays may be, `answers` the module as it is called; None if none fits.
+    Readings are models that the arrays may be; `answers` calls the module.
     """
     for reading in readings:
         if answers.factor(reading.parts, _FIRST_ROWS) and (factor := answers.factor(reading.parts)):
@@ -202,8 +202,8 @@ def _load_by_answers(
 
     `readings` are models that the arrays may be by their names. With `is_named` (the caller passed a layout
     or keys) the module must compute one of these; else it may compute any model that the shapes of
-    `all_arrays`, parameters and buffers, allow. A module of no such model raises a
-    ValueError. The note says what a user should know of the match, such as a factor of the outputs.
+    `all_arrays`, parameters and buffers, allow. A module that computes no such model raises a ValueError. The
+    note is for the user, such as on a factor of the outputs.
     """
     match, products = _first_match(answers, readings), []
     if match is None and not is_named:

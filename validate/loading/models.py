@@ -39,9 +39,9 @@ class LoadedModel:
     models: tuple[Model, ...]
     """One for each instance."""
     has_bias: bool = True
-    """Whether the bias is known; where a model had one that its file leaves out, it is 0."""
+    """Whether the bias is known; if a file leaves out the model's bias, it is 0 here."""
     note: str = ""
-    """What is to be known of it besides."""
+    """Remark for the user, such as that the module's outputs have a factor."""
 
     def __str__(self) -> str:
         known = "" if self.has_bias else ", without its bias"
@@ -93,7 +93,8 @@ def _weights_in(folder: Path) -> Path:
 def _read_path(path: Path) -> tuple[Any, Any]:
     """Return (arrays, settings) of a file, or of a folder with one; settings are {} if there are none.
 
-    Settings come from SAELens' file beside the weights, from a folder's configuration, or are Gemma Scope's.
+    Settings are read from SAELens' configuration beside the weights, or a folder's; for Gemma Scope they are
+    known.
     """
     file = _weights_in(path) if isdir(path) else path
     of_folder = _CONFIGURATIONS if isdir(path) else _CONFIGURATIONS[:1] * (file.name == _WEIGHTS)
@@ -140,8 +141,8 @@ def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel
 def _load_states(states: list[Mapping[Any, Any]], cfg: Any, hints: Hints) -> LoadedModel:
     """Return the models of all state dicts, `states`, in one `LoadedModel`.
 
-    Each has its own settings, or else `cfg`. `hints` are the caller's layout, names of arrays (`keys`) and
-    `apply_b_dec_to_input`.
+    A state dict without settings of its own has the settings `cfg`. `hints` are the caller's layout, names of
+    arrays (`keys`) and `apply_b_dec_to_input`.
     """
     parts = [_load_state(state, settings_beside(state) or cfg, hints) for state in states]
     models = [model for part in parts for model in part.models]
@@ -229,7 +230,7 @@ def model_of(
         for a tied model; or for "W_enc", "W_dec", "b_enc" and "b_dec" of a sparse autoencoder with ReLUs.
     apply_b_dec_to_input : bool, optional
         Whether an autoencoder of a state dict or file subtracts `b_dec` from its input; by default as in its
-        settings. A module's outputs tell it.
+        settings. For a module its outputs decide.
     """
     loaded = load(x, law, layout=layout, keys=keys, apply_b_dec_to_input=apply_b_dec_to_input)
     if instance is not None:

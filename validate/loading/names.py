@@ -54,7 +54,8 @@ def _role(name: str) -> int:
 def encoder_first(left: str, right: str) -> tuple[str, str] | None:
     """Return the names `left` and `right` with that of the encoder first, or None if they tell no roles.
 
-    Entries of a `torch.nn.Sequential` tell only if they are consecutive: between 0 and 2 is an activation.
+    The order of entries "0.weight" and so on of a `torch.nn.Sequential` counts only if they are consecutive:
+    between 0 and 2 is an activation.
 
     >>> encoder_first("unembed.weight", "embed.weight"), encoder_first("fc1.weight", "fc2.weight")
     (('embed.weight', 'unembed.weight'), None)

@@ -14,7 +14,7 @@ from .names import encoder_first, may_be_bias
 def _matrix_pairs(arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield names (encoder, decoder) of two matrices of the same sizes, in both orders if names do not tell.
 
-    A single matrix of `arrays` is both. More than two are no model of one hidden layer.
+    A single matrix of `arrays` is both. With more than two matrices nothing is yielded.
     """
     matrices = [name for name, array in arrays.items() if np.ndim(array) == 2 and 1 not in np.shape(array)]
     if len(matrices) == 1:
@@ -72,7 +72,7 @@ def ask_names(arrays: Mapping[str, Any]) -> str:
 def ask_linear(arrays: Mapping[str, Any], layout: Layout, why: str) -> str:
     """Return the message that asks whether hidden neurons are linear; `why` is the reason for doubt.
 
-    `layout` is that by which the arrays are read if they are.
+    `layout` is the layout of the arrays if their hidden neurons are linear.
     """
     keys = {"W_in": layout.W_in} | ({"b": layout.b} if layout.b else {})
     say = f"layout={layout.name!r}" if layout in LAYOUTS else f"keys={keys!r}"

@@ -55,17 +55,17 @@ _MOST_LEVELS = 100
 
 
 def synthetic_law(config: Any) -> Features | CopulaFeatures:
-    """Return the law of the features that SAELens' generator draws: exact where `Features` has it.
+    """Return the law of the features that SAELens' generator draws, as `Features` if these can be so.
 
-    Else it is a `CopulaFeatures`, which can only be drawn. `config` is a configuration (mapping, path or
-    object), or the live model or generator.
+    Any other law is a `CopulaFeatures`, which can only be drawn. `config` is a configuration (mapping, path
+    or object), or the live model or generator.
     """
     law = _law_of(config)
     return _exact_law(law) or law
 
 
 def _exact_law(law: CopulaFeatures) -> Features | None:
-    """Return the law of SAELens' generator, `law`, as `Features`; None if these have no such law."""
+    """Return the law of SAELens' generator, `law`, as `Features`; None if no `Features` has this law."""
     p, mean, std = law.p, law.mean, law.std
     trees = [root for root in law.roots if root.children]
     if np.any(law.factor) or any(count_patterns(tree) > _MOST_PATTERNS for tree in trees):
@@ -89,8 +89,7 @@ def synthetic_dictionary(config: Mapping[str, Any]) -> FloatArray:
     """Return the dictionary, (d, n_features), that SAELens makes of a configuration on a CPU.
 
     Random directions of length 1 take steps of Adam down the sum of squared cosines of pairs, in single
-    precision. That is quick: of the directions E, a row each, the sum over all pairs is that of the squares
-    of E'E, which is (d, d). On a GPU PyTorch draws other directions from the same seed.
+    precision. On a GPU PyTorch draws other directions from the same seed.
 
     >>> phi = synthetic_dictionary({"num_features": 4, "hidden_dim": 3, "seed": 0, "orthogonalization": {}})
     >>> phi.shape, (phi**2).sum(axis=0).round(3)
@@ -111,6 +110,7 @@ def synthetic_dictionary(config: Mapping[str, Any]) -> FloatArray:
         for step in range(1, 1 + steps):
             length = np.sum(E**2, axis=1, keepdims=True)
             # Of the sum over pairs of (e_i e_j)^2, and n times that of (|e_i|^2 - 1)^2, which keeps lengths.
+            # The sum over pairs is that of the squares of E'E, which is only (d, d).
             gradient = 4.0 * (E @ (E.T @ E) - length * E) + 4.0 * shape[0] * (length - 1.0) * E
             mean += (1.0 - _ADAM_MEAN) * (gradient - mean)
             square += (1.0 - _ADAM_SQUARE) * (gradient**2 - square)
@@ -126,7 +126,7 @@ def synthetic_dictionary(config: Mapping[str, Any]) -> FloatArray:
 def _law_of(config: Any) -> CopulaFeatures:
     """Return the law of SAELens' generator, by its probabilities, magnitudes, correlation and hierarchy.
 
-    `config` is a configuration (mapping, path or object), or the live model or generator.
+    `config` is as for `synthetic_law`: a configuration, or the live model or generator.
     """
     generator = getattr(config, "activation_generator", config)
     if hasattr(generator, "firing_probabilities"):
@@ -169,9 +169,9 @@ def _law_of_generator(generator: Any, hierarchy: Any) -> CopulaFeatures:
 
 
 def _options(where: str, settings: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `settings` completed with SAELens' defaults; ValueError for keys that it lacks.
+    """Return `settings` completed with SAELens' defaults; ValueError for keys that SAELens lacks.
 
-    `where` names them in the message.
+    `where` says in the message whose settings these are.
     """
     if not isinstance(settings, Mapping):
         raise ValueError(f"`config` must have a mapping as {where}; got {short_repr(settings)}.")
@@ -183,8 +183,9 @@ def _options(where: str, settings: Any, defaults: Mapping[str, Any]) -> dict[str
 def _law_of_config(config: Any, arrays: Mapping[str, Any], roots: tuple[Node, ...] | None) -> CopulaFeatures:
     """Return the law of the probabilities, magnitudes, correlation and hierarchy that a `config` makes.
 
-    `arrays` ("firing_probabilities", "correlation_factor") and `roots`, the trees of the hierarchy (of
-    features, each on only if its parent is), were saved with it, if any; others are drawn from its seed.
+    `arrays` has saved "firing_probabilities" and "correlation_factor", `roots` are the saved trees of the
+    hierarchy, in which a feature is on only if its parent is. What was not saved is drawn from the seed of
+    `config`.
     """
     settings = _options("the model", config, _MODEL)
     n = integer("config['num_features']", settings["num_features"], 1)
@@ -292,7 +293,7 @@ def _firing_probabilities(setting: Any, n: int, seed: Any) -> FloatArray:
 
 
 def _magnitudes(where: str, setting: Any, n: int, seed: Any, offset: int) -> FloatArray:
-    """Return the means or standard deviations (`where` tells which) of the features' values, shape (n,).
+    """Return the means or standard deviations, as `where` says, of the features' values, shape (n,).
 
     `setting` is a number for all, or a mapping with the name of a generator, such as "folded_normal", and its
     numbers. Random ones are drawn with the configuration's `seed` plus `offset`, as SAELens does.

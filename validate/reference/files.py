@@ -91,7 +91,7 @@ def refuse_same_file(output: str | Path, inputs: Mapping[str, Any], name: str = 
 
 
 def _is_same_file(path: Path, other: Path) -> bool:
-    """Return whether two paths lead to one file, or would if it existed."""
+    """Return whether two paths lead to one file, or would if there were a file."""
     if max(len(str(path)), len(str(other))) > _LONGEST:
         return False
     try:
@@ -325,10 +325,7 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
 
 @as_annotated
 def output_folder(path: str | Path, name: str = "out") -> Path:
-    """Create a folder with its parents and return it.
-
-    ValueError, naming `name`, if it cannot be written in.
-    """
+    """Create a folder with its parents and return it; ValueError, naming `name`, if it is not writable."""
     folder = Path(path)
     try:
         if not str(path).encode():

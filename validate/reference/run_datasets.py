@@ -36,10 +36,9 @@ def _label_union(labels: Sequence[list[Any]]) -> list[Any]:
 
 
 def _label_span(dim: str, labels: list[Any], union: list[Any]) -> list[int]:
-    """Return [start, stop] with ``union[start:stop]`` a run's labels along `dim`.
+    """Return [start, stop] such that ``union[start:stop]`` are a run's `labels` along the dimension `dim`.
 
-    `union` is the list of all runs' labels. A ValueError is raised if `labels` do not follow one another
-    there.
+    `union` has the labels of all runs. A ValueError is raised if `labels` do not follow one another there.
     """
     first = union.index(labels[0])
     if union[first : first + len(labels)] != labels:

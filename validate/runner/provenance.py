@@ -71,7 +71,8 @@ def shipped_runs() -> dict[str, Run]:
 def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings of a run, completed by its function's defaults.
 
-    Of a run computed in pieces they also have the pieces and the dimension along which these are joined.
+    If the run is computed in pieces, "parts" has the pieces and "along" the dimension along which they are
+    joined.
 
     >>> list(full_settings(shipped_runs()["codes.lines"], {}))
     ['codes', 'lowest', 'tol']

@@ -31,9 +31,9 @@ class TrainingSettings:
     steps: int
     batch_size: int
     learning_rate: float | None
-    """Of the phase with the stopping rule."""
+    """Learning rate of the phase with the stopping rule."""
     peak_learning_rate: float | None
-    """Of the converging phase."""
+    """Largest learning rate of the converging phase."""
     precision: str
     device: str
     """Type of the device, "cpu" or "cuda", once it is chosen."""
