@@ -35,7 +35,7 @@ class Certainty(enum.StrEnum):
 
 
 def law_in_words(*laws: Features) -> str:
-    """Return a phrase on the probability that features are on, and on a common importance other than 1.
+    """Return a phrase on the probabilities of features under `laws`, and a common importance other than 1.
 
     >>> law_in_words(Features(5, 0.95))
     'each feature is on in 95 % of the inputs'

@@ -111,7 +111,7 @@ def certainty_of(minimum: Minimum, zero: float) -> tuple[Certainty, str]:
 
 
 def require_features(law: Any) -> Features:
-    """Return the law if it is a `Features`, which has a number of features; else raise ValueError."""
+    """Return `law` if it is a `Features`; else, as for a probability alone, raise ValueError."""
     if not isinstance(law, Features):
         raise ValueError(f"`law` must be a Features, such as Features(20, p=0.05); got {short_repr(law)}.")
     return law

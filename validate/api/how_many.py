@@ -96,7 +96,7 @@ def how_many(
         ``n_hidden``, ``loss`` at this size, and ``note``. "free decoder" means untied. No more than 100,000
         features are tried.
     """
-    feature_law = _law_of_one(law)
+    feature_law = _single_feature_law(law)
     if (n_hidden is None) is (n_features is None):
         got = "neither" if n_hidden is None else "both"
         raise ValueError(f"`n_hidden` must be given, or `n_features` instead; got {got}.")
@@ -179,9 +179,9 @@ class _Question:
             return loss(n, m) <= self.allowed
 
         if not self.is_of_features:
-            m = _boundary(lambda m: holds(self.size, m), self.size, 0)
+            m = _bisect(lambda m: holds(self.size, m), self.size, 0)
             return KnownSize(what, kind, self.size, m, loss(self.size, m))
-        n = _largest(lambda n: holds(n, self.size), self.size)
+        n = _largest_true(lambda n: holds(n, self.size), self.size)
         if kind == predict.LOWER_BOUND and n == _MOST:
             return KnownSize("none is known at this loss", kind, np.inf, self.size, np.nan)
         return KnownSize(what, kind, n, self.size, loss(n, self.size))
@@ -207,7 +207,7 @@ class _Question:
                 yield KnownSize(what, predict.ATTAINED, best.n_features, best.n_hidden, best.loss, best.name)
 
 
-def _largest(holds: Callable[[int], bool], low: int) -> int:
+def _largest_true(holds: Callable[[int], bool], low: int) -> int:
     """Return the largest n from `low` to 100,000, the most that are tried, with `holds(n)`.
 
     `holds` must be true at `low`, and once false stay false.
@@ -215,12 +215,12 @@ def _largest(holds: Callable[[int], bool], low: int) -> int:
     while low < _MOST:
         high = min(2 * low, _MOST)
         if not holds(high):
-            return _boundary(holds, low, high)
+            return _bisect(holds, low, high)
         low = high
     return _MOST
 
 
-def _boundary(holds: Callable[[int], bool], good: int, bad: int) -> int:
+def _bisect(holds: Callable[[int], bool], good: int, bad: int) -> int:
     """Return the last integer from `good` towards `bad` at which `holds` is true, by bisection.
 
     `holds` is true at `good`, false at `bad`, and changes once between them.
@@ -231,7 +231,7 @@ def _boundary(holds: Callable[[int], bool], good: int, bad: int) -> int:
     return good
 
 
-def _law_of_one(law: Any) -> Features:
+def _single_feature_law(law: Any) -> Features:
     """Return the law of a single feature; `law` is one with equal features, or the probability p alone."""
     if not isinstance(law, Features):
         return Features(1, number("law", law, 0.0, 1.0, brackets="(]"))

@@ -191,8 +191,7 @@ def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[
 
     A code is a block of features on neurons of its own, of which a model has many copies; random codes are
     the model of Cowsik et al. (2024). Losses are per feature, with importance. Empty unless features are
-    independent and uniform on [0, scale], with one p in [1e-6, 1), scale and importance. The codes of one p
-    serve all widths.
+    independent and uniform on [0, scale], with one p in [1e-6, 1), scale and importance.
     """
     p, n = float(law.p[0]), law.n_features
     if not widths or not has_equal_features(law) or not 1e-6 <= p < 1.0:
@@ -277,7 +276,7 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
 
 
 def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the losses per feature on m neurons of priority codes, and of two limits if features differ.
+    """Return the losses per feature on m neurons of priority codes and, if features differ, of two limits.
 
     Priority codes are models in which the lengths of encodings are very different. The limits are for
     independent features: the best split of the neurons into shares of the features (many on), and encodings

@@ -198,9 +198,9 @@ def _predict_codes(p: Any, ratio: Any) -> Columns:
     """Return the least losses per feature of many copies of known codes as columns.
 
     A code is a block of a few features on neurons of its own. Losses are of models "tied", "balanced" (free
-    decoder, features alike) and "free", at p and `ratio`, n_hidden / n_features. Beside them are the losses
-    of random encodings ("rug") and of the best affine model ("linear"), a "lower_bound", and the names of the
-    codes behind "free" ("best").
+    decoder, features alike) and "free", at p and `ratio`, n_hidden / n_features. Further columns are the
+    losses of random encodings ("rug") and of the best affine model ("linear"), a "lower_bound", and the names
+    of the codes behind "free" ("best").
     """
     from ..experiments.codes import known_envelope
 

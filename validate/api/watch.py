@@ -101,8 +101,8 @@ def watch(
 def _given_known_model(best: Any, law: Features, n: int, m: int) -> KnownModels:
     """Return the model to compare with, and the lower bound, for n features on m hidden neurons.
 
-    `best` is an answer of the function `best`, or a loss alone. ValueError if it is of another law or size,
-    or below the bound.
+    `best` is an answer of the function `best`, or a loss alone. An answer for another law or size, or a loss
+    below the bound, raises a ValueError.
     """
     lower = lower_bound(n, m, law)
     if isinstance(best, Answer):

@@ -132,7 +132,7 @@ def _advice_to_descend(model: ModelAudit, basis: str) -> str:
 def _silent_outputs(model: ModelAudit) -> Any:
     """Return the indices of outputs that are 0 for every input: dead, or with zero weights and bias.
 
-    Only those count whose mean squared error is at least half of E x_i^2, the error of answering 0.
+    Outputs count only if their mean squared error is at least E x_i^2 / 2, half the error of answering 0.
     """
     top = model.per_feature >= 0.5 * model.law.second_moment
     at_kink = (model.b == 0.0) & ~(model.W_out @ model.W_in).any(axis=1) & (model.law.importance > 0.0)

@@ -206,7 +206,7 @@ def _compare_with_known(fields: dict[str, Any], known: KnownModels) -> ModelAudi
     """Return the `ModelAudit` of a model beside the best known one of its size, with its verdict.
 
     `fields` are the model's own by name: weights, losses, ends of descents. `known` has the best known model,
-    the bounds and the search.
+    the bounds and the search of this size.
     """
     assert known.model is not None
     same = ("searched", "hits", "unseen", "seconds", "rug", "limit", "limit_name")

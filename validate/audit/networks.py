@@ -146,10 +146,10 @@ class NetworkAudit:
             bound = f"No network with as many neurons is below {self.lower_bound:.6g}."
         if self.closer:
             closer = f"Its outputs are closer to the target {self.closer!r}: was it trained for that?"
-        return " ".join(filter(None, (self._beside_naive, bound, closer, self.left_out)))
+        return " ".join(filter(None, (self._naive_comparison, bound, closer, self.left_out)))
 
     @property
-    def _beside_naive(self) -> str:
+    def _naive_comparison(self) -> str:
         """Sentence that compares the loss with that of the naive solution, in per cent of the naive loss.
 
         The naive solution computes the targets of as many features as neurons permit, and answers others by

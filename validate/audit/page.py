@@ -153,7 +153,7 @@ def figures_of(model: ModelAudit) -> list[Figure]:
 
 
 def _describe_law(model: ModelAudit) -> str:
-    """Return the law that a model was audited for as a phrase."""
+    """Return a phrase on the law of the data for which a model was audited."""
     law = model.law
     phrases = [f"p {span(law.p)}", f"values {law.values} with scale {span(law.scale)}"]
     phrases += [f"importance {span(law.importance)}"]
@@ -162,8 +162,8 @@ def _describe_law(model: ModelAudit) -> str:
     return ", ".join(phrases)
 
 
-def _number_or(number: float, words: str, digits: str = ".6g") -> str:
-    """Return a number as text in the format `digits`, or `words` for nan."""
+def _format_or(number: float, words: str, digits: str = ".6g") -> str:
+    """Return `number` as text in the format `digits`, or `words` if it is nan."""
     return words if np.isnan(number) else f"{number:{digits}}"
 
 
@@ -171,7 +171,7 @@ def _render_model(model: ModelAudit) -> Markup:
     """Return the HTML of one audited model: sentence, table of numbers, figures."""
     search = f"{model.evidence}; {model.seconds:.1f} s"
     saved = f"{model.represented}: at least half of their loss is saved"
-    limit = _number_or(model.limit, "none is known")
+    limit = _format_or(model.limit, "none is known")
     numbers = [
         ("features, hidden neurons", f"{model.n_features}, {model.n_hidden}{', tied' if model.tied else ''}"),
         ("law", _describe_law(model)),
@@ -179,12 +179,12 @@ def _render_model(model: ModelAudit) -> Markup:
         ("best known of this size", f"{model.best_known:.6g}: {model.best_name}"),
         ("search at this size", search if model.searched else model.evidence),
         ("proved lower bound", f"{model.lower_bound:.6g}"),
-        ("macroscopic loss of the rug", _number_or(model.rug, "not for such features")),
+        ("macroscopic loss of the rug", _format_or(model.rug, "not for such features")),
         ("in a limit", f"{limit}: {model.limit_name}" if model.limit_name else limit),
         ("loss of the zero model", f"{model.zero_loss:.6g}"),
-        ("end of descent from here", _number_or(model.end_loss, "not tried")),
-        ("end of descent with dead outputs reset", _number_or(model.reset_loss, "no output is dead")),
-        ("gradient, over the zero model's loss", _number_or(model.gradient_norm, "not tried", ".2g")),
+        ("end of descent from here", _format_or(model.end_loss, "not tried")),
+        ("end of descent with dead outputs reset", _format_or(model.reset_loss, "no output is dead")),
+        ("gradient, over the zero model's loss", _format_or(model.gradient_norm, "not tried", ".2g")),
         ("features represented", saved),
     ]
     structure = f"\n\nStructure: {in_words(model.structure)}." if model.structure else ""

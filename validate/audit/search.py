@@ -95,10 +95,10 @@ class KnownModels:
 
 
 def known_limits(n: int, m: int, law: Features, tied: bool) -> KnownModels:
-    """Return the `KnownModels` of a size and law with the proved lower bound and the loss in a limit.
+    """Return a `KnownModels` of a size and law with the proved lower bound and the least loss in a limit.
 
     The size is n features on m hidden neurons, models `tied` or free. The limit is that of many equal
-    features, or of features of very different frequencies and scales; nan if none is known.
+    features, or of features of very different frequencies and scales; its loss is nan if none is known.
     """
     known = KnownModels(law, lower_bound(n, m, law))
     if m >= n:

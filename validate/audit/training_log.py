@@ -171,7 +171,7 @@ class TrainingLog:
         return record
 
     def lightning(self, name: str = "") -> Any:
-        """Return a callback for Lightning's ``Trainer(callbacks=[...])``, which logs to its loggers.
+        """Return a callback for Lightning's ``Trainer(callbacks=[...])`` that writes records to its loggers.
 
         `name` is the attribute of the LightningModule that is the model, by default the LightningModule.
         """
@@ -209,7 +209,7 @@ class TrainingLog:
         return weights
 
     def _loaded(self, model: Any) -> Weights:
-        """Return the weights of the watched instance; ValueError if they are of another size."""
+        """Return the weights of the watched instance of `model`; ValueError if they are of another size."""
         loaded = load(model, self.law)
         models, k = loaded.weights(), self.instance
         if k is None and len(models) > 1:

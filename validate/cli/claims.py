@@ -17,7 +17,7 @@ VERDICTS = tuple(map(str, stored_verdicts.Verdict))
 
 
 def _source_named(word: str) -> str:
-    """Return the only source whose name begins with a word, else the word itself, which argparse refuses."""
+    """Return the only source whose name begins with `word`; without one `word`, which argparse refuses."""
     try:
         return str(stored_verdicts.source_named(word))
     except ValueError as error:  # the ledger is damaged

@@ -48,8 +48,8 @@ TARGET = (
 )
 
 
-def _matrix(name: str, file: str, n: int) -> Any:
-    """Return the matrix of n columns in a file, or the diagonal matrix of n numbers; `name` is the option."""
+def _read_matrix(name: str, file: str, n: int) -> Any:
+    """Return the matrix of n columns in a file, or diag(c) of n numbers c in it; `name` is the option."""
     import numpy as np
 
     path = Path(file)
@@ -76,8 +76,8 @@ def target_of(options: argparse.Namespace, n: int) -> Any:
 
     if options.coefficients is None and options.mixing is None:
         return options.target
-    A = np.eye(n) if options.coefficients is None else _matrix("coefficients", options.coefficients, n)
-    B = np.zeros(A.shape) if options.mixing is None else _matrix("mixing", options.mixing, n)
+    A = np.eye(n) if options.coefficients is None else _read_matrix("coefficients", options.coefficients, n)
+    B = np.zeros(A.shape) if options.mixing is None else _read_matrix("mixing", options.mixing, n)
     name = options.target
     if name == "x+relu":
         if len(A) != n:

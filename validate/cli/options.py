@@ -32,7 +32,7 @@ class Command:
 
     @property
     def description(self) -> str:
-        """The docstring of its function."""
+        """The docstring of the command's function."""
         return inspect.getdoc(self.act) or ""
 
     @property

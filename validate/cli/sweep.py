@@ -11,7 +11,7 @@ _ROWS = 100  # points that are printed
 
 
 def _grid_of(arguments: dict[str, Any], words: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (axes of the grid, settings) of `arguments`: lists are axes, and [[1, 2]] is the setting [1, 2].
+    """Return (axes of the grid, settings): lists in `arguments` are axes, and [[1, 2]] is the setting [1, 2].
 
     ValueError, with the command line's `words`, if there is no axis.
     """
@@ -94,8 +94,8 @@ def _print_points(ds: Any, name: str) -> None:
     for k in range(min(ds["point_state"].size, _ROWS)):
         point = ds.isel(dict(zip(axes, np.unravel_index(k, ds["point_state"].shape), strict=True)))
         done = int(point["point_state"]) == 1
-        cells = [_cell(point[axis].values) for axis in axes]
-        cells += [_cell(point[result_name].values) if done else "" for result_name in names]
+        cells = [_format_cell(point[axis].values) for axis in axes]
+        cells += [_format_cell(point[result_name].values) if done else "" for result_name in names]
         rows.append([*cells, *[str(point["point_error"].values)] * failed])
     say(f"{name}, points: {ds['point_state'].size}")
     print_table("", [*axes, *results, *["point_error"] * failed], rows)
@@ -112,7 +112,7 @@ def _heading(variable: Any, axes: int) -> str:
     return f"{variable.name} ({' x '.join(map(str, shape))})" if shape else str(variable.name)
 
 
-def _cell(values: Any) -> str:
+def _format_cell(values: Any) -> str:
     """Return an array as the text of a table cell: its number, its range, or its first distinct texts."""
     if values.dtype.kind not in "fiu":
         distinct = list(dict.fromkeys(map(str, values.flat)))

@@ -59,7 +59,7 @@ def array_of(value: Any, name: str = "model") -> Any:
 def as_arrays(value: Any, depth: int = 0) -> Any:
     """Return `value` with tensors, numeric lists and array-likes as NumPy arrays, also inside mappings.
 
-    Other values stay as they are; so do tensors that are not dense, which later checks refuse by name.
+    Other values are returned unchanged, also tensors that are not dense, which later checks refuse by name.
     `depth` is the number of mappings around the value.
     """
     if isinstance(value, Mapping):
@@ -173,8 +173,8 @@ def find_name(name: Any, arrays: Mapping[str, Any]) -> str | None:
 def drop_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arrays without those that public code stores beside weights: importance, losses, steps.
 
-    Beside "W_enc" arrays named "model.…" are dropped too: ARENA's autoencoder stores there the toy model
-    whose hidden neurons it reads.
+    If there is a "W_enc", arrays named "model.…" are dropped too: ARENA's autoencoder stores in these the toy
+    model whose hidden neurons it reads.
     """
     return {
         name: array

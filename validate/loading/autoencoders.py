@@ -139,9 +139,9 @@ def _latent_scales(arrays: Mapping[str, Any], settings: Settings, latents: int) 
 def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
     """Return a JumpReLU's thresholds (latents,), at least 0, or None for a ReLU.
 
-    `kind` is the architecture by the settings, "standard" or "jumprelu". With a threshold below 0 a JumpReLU
-    is a ReLU, since it cuts off negative values as well. A ValueError is raised if a jumprelu has no
-    thresholds, or if there are two arrays of them.
+    `kind` is the architecture by the settings, "standard" or "jumprelu". Thresholds below 0 become 0, as a
+    JumpReLU then cuts off the same values. A ValueError is raised if a jumprelu has no thresholds, or if
+    there are two arrays of them.
     """
     if "threshold" in arrays and "log_threshold" in arrays:
         raise ValueError("`model` must have one of threshold and log_threshold; got both.")

@@ -107,7 +107,7 @@ def inputs_at_kinks(model: StackedModel, rng: np.random.Generator, largest: floa
 def _at_kinks_of_outputs(model: StackedModel, rng: np.random.Generator) -> FloatArray:
     """Return inputs (count, n) just below and above the kinks of a model's outputs, by Newton's method.
 
-    For a model of one instance with hidden ReLUs or JumpReLUs.
+    `model` has one instance, and hidden ReLUs or JumpReLUs.
     """
     units = rng.integers(0, len(model.W_out), _KINKS)
     x = rng.normal(size=(_KINKS, model.W_in.shape[1]))
@@ -414,8 +414,8 @@ def _torch_answers(module: Any, torch: Any, kind: Any, device: Any) -> Answers:
 def ways_to_call(module: Any) -> Iterator[Iterator[Answers]]:
     """Give an iterator over `Answers`, which call a module in different ways, the most precise first.
 
-    A PyTorch module is copied and called in double precision, then in its own. When the context ends, the
-    module and the global random generators are as they were.
+    A PyTorch module is copied and called in double precision, then in its own. The module and the global
+    random generators are restored when the context ends.
     """
     is_torch = hasattr(module, "state_dict") and hasattr(module, "modules")
     if not is_torch:

@@ -78,7 +78,7 @@ def state_of(model: Any) -> Mapping[Any, Any]:
 
 
 def _weights_in(folder: Path) -> Path:
-    """Return the file of weights in a folder: that of SAELens, or the only file with a usual ending."""
+    """Return the path of the weights in a folder: SAELens' file, or the only file with a usual ending."""
     files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in _ENDINGS]
     named = [file for file in files if file.name == _WEIGHTS] or files
     if len(named) != 1:
@@ -162,10 +162,11 @@ def load(
 ) -> LoadedModel:  # fmt: skip
     """Return all models in a module, state dict, path, array or tuple, and the layout that was recognised.
 
-    If `law` is a `Features`, its number of features tells the axes of a matrix; `layout` is the name of a
-    layout of public code, `keys` maps W_in, W_out, b and the like to names of arrays, and
-    `apply_b_dec_to_input` says whether an autoencoder subtracts b_dec from its input. A module is called on
-    random inputs; if its outputs differ from those of every model of its arrays, a ValueError says how.
+    If `law` is a `Features`, its number of features decides which axis of a matrix is that of the features;
+    `layout` is the name of a layout of public code, `keys` maps W_in, W_out, b and the like to names of
+    arrays, and `apply_b_dec_to_input` says whether an autoencoder subtracts b_dec from its input. A module is
+    called on random inputs; if its outputs differ from those of every model of its arrays, a ValueError says
+    how.
     """
     hints = Hints(layout, keys, apply_b_dec_to_input)
     if isinstance(x, Model):

@@ -119,8 +119,8 @@ def _embedded_network(arrays: dict[str, FloatArray]) -> Model:
 def _arena_autoencoder(arrays: dict[str, FloatArray]) -> Model:
     """Return the autoencoder of ARENA's exercises, which normalises the rows of its decoder at each call.
 
-    `arrays` has "W_enc" (d, latents), "b_enc", "b_dec" (d,), which is subtracted from inputs too, and, unless
-    the decoder is the encoder's transpose, "_W_dec" (latents, d).
+    `arrays` has "W_enc" (d, latents), "b_enc" (latents,), and "b_dec" (d,), which is also subtracted from
+    inputs. An untied decoder is "_W_dec" (latents, d).
     """
     W_enc, b_dec = arrays["W_enc"], arrays["b_dec"]
     W_dec = arrays.get("_W_dec", W_enc.T)
@@ -129,9 +129,9 @@ def _arena_autoencoder(arrays: dict[str, FloatArray]) -> Model:
 
 
 def _centred_autoencoder(arrays: dict[str, FloatArray]) -> Model:
-    """Return dictionary_learning's autoencoder: its bias is subtracted from inputs and added to outputs.
+    """Return dictionary_learning's autoencoder, whose "bias" is subtracted from inputs and added to outputs.
 
-    `arrays` has its names: "encoder.weight", "encoder.bias", "decoder.weight", and "bias".
+    `arrays` has "encoder.weight", "encoder.bias", "decoder.weight" and "bias".
     """
     W_enc, b_dec = arrays["encoder.weight"], arrays["bias"]
     b_in = arrays["encoder.bias"] - W_enc @ b_dec

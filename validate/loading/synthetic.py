@@ -150,8 +150,8 @@ def _law_of(config: Any) -> CopulaFeatures:
 def _law_of_generator(generator: Any, hierarchy: Any) -> CopulaFeatures:
     """Return the law of SAELens' live generator, by its probabilities, magnitudes, correlation, hierarchy.
 
-    `hierarchy` is that of the features of the live model, None for none; a generator that modifies
-    activations by a rule needs one, or a ValueError is raised.
+    `hierarchy` is that of the live model's features, None for none. A generator with a function that modifies
+    activations raises a ValueError unless there is a hierarchy.
     """
     if generator.modify_activations is not None and hierarchy is None:
         rule = "a generator without `modify_activations`, whose code is not read, or the SyntheticModel"
@@ -198,7 +198,7 @@ def _law_of_config(config: Any, arrays: Mapping[str, Any], roots: tuple[Node, ..
         hierarchy = _options("hierarchy", settings["hierarchy"], _HIERARCHY)
         roots = _generated_roots(n, hierarchy, seed) if roots is None else roots
         if hierarchy["compensate_probabilities"]:
-            p = _compensated(p, roots)
+            p = _compensate_hierarchy(p, roots)
     factor = None
     if settings["correlation"] is not None:
         correlation = _options("correlation", settings["correlation"], _CORRELATION)
@@ -214,9 +214,9 @@ def _law_of_config(config: Any, arrays: Mapping[str, Any], roots: tuple[Node, ..
 def _roots_of(hierarchy: Any, levels: int = _MOST_LEVELS) -> tuple[Node, ...]:
     """Return the trees of a saved hierarchy: nodes are features, on only if the nearest one above is.
 
-    `hierarchy` is a list of root nodes, or a mapping with them at "roots". A node is a mapping with
-    "feature_index" (None if it only holds children), and its "children", a list of nodes. Other forms, or
-    more than `levels` levels, raise a ValueError.
+    `hierarchy` is a list of root nodes, or a mapping with this list at "roots". A node is a mapping with
+    "feature_index" (None if the node only groups its children), and "children", a list of nodes. Other forms,
+    or more than `levels` levels, raise a ValueError.
     """
     nodes = hierarchy.get("roots") if levels == _MOST_LEVELS and isinstance(hierarchy, Mapping) else hierarchy
     if not isinstance(nodes, Sequence) or (nodes and not levels):
@@ -250,14 +250,19 @@ def _torch_draws(what: str, kind: str, shape: tuple[int, ...], seed: Any, offset
 
 
 def _seed(what: str, seed: Any, offset: int) -> int:
-    """Return the seed of what is drawn, `seed` + `offset`; ValueError for None, as the law is then random."""
+    """Return the seed of a draw, `seed` + `offset`; ValueError for None, as the law is then random.
+
+    `what` names the drawn quantity in the error.
+    """
     if seed is None:
         rule = f"a seed, as its {what} is drawn at random; or be the SyntheticModel"
         raise ValueError(f"`config` must have {rule}; got None.")
     return integer("config['seed']", seed, 0) + offset
 
 
-def _named(where: str, setting: Any, kinds: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+def _generator_settings(
+    where: str, setting: Any, kinds: Mapping[str, dict[str, Any]]
+) -> tuple[str, dict[str, Any]]:
     """Return the name of a generator of numbers, one of `kinds`, and its settings with defaults.
 
     `setting` is the configuration's value at the key `where`: a mapping with name and settings.
@@ -274,7 +279,7 @@ def _firing_probabilities(setting: Any, n: int, seed: Any) -> FloatArray:
     "random" uses the configuration's `seed`.
     """
     where = "firing_probability"
-    kind, options = _named(where, setting, _CHANCES)
+    kind, options = _generator_settings(where, setting, _CHANCES)
 
     def positive(key: str, high: float = np.inf) -> float:
         """Return the validated option `key`, above 0 and at most `high`."""
@@ -300,7 +305,7 @@ def _magnitudes(where: str, setting: Any, n: int, seed: Any, offset: int) -> Flo
     """
     if not isinstance(setting, Mapping):
         return np.full(n, number(f"config['{where}']", setting))
-    kind, options = _named(where, setting, _MAGNITUDES)
+    kind, options = _generator_settings(where, setting, _MAGNITUDES)
     first, second = (
         number(f"config['{where}']['{key}']", options[key]) if key in options else 0.0
         for key in {"constant": ("value", ""), "folded_normal": ("mean", "std")}.get(kind, ("start", "end"))
@@ -376,11 +381,11 @@ def _generated_roots(n: int, options: Mapping[str, Any], seed: Any) -> tuple[Nod
     return tuple(nodes[feature] for feature in range(count))
 
 
-def _compensated(p: FloatArray, roots: Sequence[Node]) -> FloatArray:
+def _compensate_hierarchy(p: FloatArray, roots: Sequence[Node]) -> FloatArray:
     """Return probabilities, at most 1, that make features in a hierarchy fire about as often as p (n,) says.
 
-    With p itself they fire less often, as a feature needs its parent on and its rivals, exclusive children of
-    the same parent, off. `roots` are the trees of the hierarchy.
+    A feature fires less often than its probability says, as it needs its parent on, and exclusive children of
+    the same parent off. `roots` are the trees of the hierarchy.
     """
     factors = np.ones(p.size)
     for node, above, _ in walk(roots):

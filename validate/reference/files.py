@@ -104,8 +104,8 @@ def _is_same_file(path: Path, other: Path) -> bool:
 def output_file(path: str | Path, name: str = "path", *, make_folder: bool = False) -> Path:
     """Return a path at which a file can be written: nothing is there yet, or an ordinary file.
 
-    Otherwise a ValueError names the argument `name`. A link is refused too, as writing would replace the link
-    and not the file that it leads to. The folder has to exist, or is made if `make_folder`.
+    Anything else raises a ValueError that names the argument `name`. A link is refused too, as writing would
+    replace the link and not the file that it leads to. The folder has to exist, or is made if `make_folder`.
     """
     target, rule = Path(path), ""
     try:

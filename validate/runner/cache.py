@@ -81,9 +81,9 @@ class ResultCache:
 
     @as_annotated
     def missing_pieces(self, name: str) -> list[int]:
-        """Return the numbers of the run's pieces, its separately computed parts, without a valid file.
+        """Return the numbers of the pieces, separately computed parts, of the run `name` that have no file.
 
-        `name` is that of the run.
+        A file counts if it is undamaged and made by the same code with the same seed and settings.
         """
         if self._is_stored(name):
             return []
@@ -135,7 +135,7 @@ class ResultCache:
 
     @as_annotated
     def store_note(self, name: str, needs: Collection[str], content: Any) -> None:
-        """Store content as JSON under a name, valid until code or the data of the runs `needs` change."""
+        """Store `content` as JSON under a name; it is valid until code or data of the runs `needs` change."""
         _write_note(self._note_path(name), self._note_key(name, needs), content)
 
     @as_annotated

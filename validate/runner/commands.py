@@ -44,7 +44,7 @@ def select_runs(patterns: Collection[str]) -> list[Run]:
 
 @as_annotated
 def expected_seconds(run: Run) -> float:
-    """Return the seconds that a run took where it was stored, or else its declared seconds.
+    """Return the seconds that a stored run took, or else the run's declared seconds.
 
     Nan for a training run that is not stored, as its cost depends on sizes and device.
     """

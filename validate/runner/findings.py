@@ -88,7 +88,7 @@ def preregistered(limit: float) -> Limit:
 def post_hoc(limit: float) -> Limit:
     """Return a limit that was chosen after the value, or a similar one, was known or may have been known.
 
-    Also a limit of an estimate to which runs were added after a look at the estimate.
+    It is also the limit of an estimate to which runs were added after a look at the estimate.
     """
     return Limit(limit, "after")
 
@@ -274,8 +274,8 @@ def searched(text: str, value: float, relation: str, limit: Limit) -> Finding:
 def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
     """Return the finding of a computation: that `value`, described by `text`, has a `relation` to `limit`.
 
-    The relation is "==", "<=", "<", ">=" or ">". The limit of a difference of two computations is their
-    error. `about` is the statement that is tested, such as "printed" or "corrected".
+    The relation is "==", "<=", "<", ">=" or ">". If the value is a difference of two computations, the limit
+    is their error. `about` is the statement that is tested, such as "printed" or "corrected".
     """
     return Finding(about, "numeric", text, float(value), relation, limit)
 
@@ -292,7 +292,7 @@ def experiment(text: str, value: float, relation: str, limit: Limit, *, origin: 
 def enough_runs(text: str, count: int, *, origin: Origin = "") -> Finding:
     """Return the finding that a number from training rests on five runs or more; fewer give no verdict.
 
-    `count` is the number of runs, `text` says of what, `origin` is the dataset, or several, of these runs.
+    `count` is the number of runs, `text` describes them, `origin` is their dataset, or several.
 
     >>> enough_runs("seeds", 2).passed, enough_runs("seeds", 5).passed
     (False, True)
@@ -305,10 +305,9 @@ def confirmed(
 ) -> Finding:
     """Return the finding that all of an estimate's confidence interval keeps a limit.
 
-    `estimates` is one or several; `relation` to the limit is one of "<=", "<", ">=", ">", `text` says what is
-    estimated, `origin` from which dataset. For ">=" and ">" the lower end of the interval decides, else the
-    upper one; of several estimates, each at the level of its family (tests that share one false-alarm rate),
-    the worst decides.
+    The lower end of the interval decides for the relations ">=" and ">", the upper one for "<=" and "<"; of
+    several `estimates`, each at the level of its family (tests that share one false-alarm rate), the worst
+    decides. `text` says what is estimated, `origin` is the dataset of the estimates.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [confirmed("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]

@@ -111,7 +111,7 @@ def add_run(*, path: str | Path) -> str:
     """Add a run from a file of ``superposition run`` to its stored dataset, and return the run's name.
 
     A stored run of the same name is replaced. The checksum and the table of ``validate/reference`` are
-    updated. A file of no stored run, or of other settings, raises a ValueError.
+    updated. A file of a run that no dataset stores, or with other settings, raises a ValueError.
     """
     ds = files.read_dataset(path)
     run = registry.list_runs().get(str(ds.attrs.get("run")))

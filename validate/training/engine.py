@@ -378,7 +378,7 @@ def _fused_adam_update(stack: _Stack) -> Callable[[], None]:
 
 
 def _cuda_graph_step(torch: Any, stack: _Stack) -> Callable[[], None]:
-    """Return a function that repeats the step of `stack` as one CUDA graph: one launch in place of dozens."""
+    """Return a function that repeats the step of `stack` as one CUDA graph: one launch instead of dozens."""
     graph = torch.cuda.CUDAGraph()
     for generator in stack.generators:
         graph.register_generator_state(generator)

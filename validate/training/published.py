@@ -142,7 +142,7 @@ def _train_until_stopped(
     """Train models in place until the stopping rule or `epochs` ends each; return their batch losses.
 
     The losses are a list for each model, per feature. The rule is that of the public code of Cowsik et al.
-    (2024), asked after each epoch (`continues_training`). `batch` is the number of samples in a batch,
+    (2024), checked after each epoch (`continues_training`). `batch` is the number of samples in a batch,
     `precision` that of the products' factors, "float32", "tf32" or "bf16"; with `cuda_graph` a step is
     repeated as a CUDA graph.
     """

@@ -22,7 +22,7 @@ from .text import formulas, markdown_cell, slug
 
 @functools.cache
 def _environment() -> Environment:
-    """Return the templates, with the functions of this module that they call."""
+    """Return the Jinja environment of the templates, with the functions of this module that they call."""
     environment = Environment(
         loader=PackageLoader(__name__.rpartition(".")[0]),
         autoescape=True,

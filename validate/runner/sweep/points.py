@@ -252,7 +252,7 @@ def compute_points(plan: Plan, points: Sequence[Index]) -> Results:
 
 
 def _error_message(error: Exception) -> str:
-    """Return type and text of an error; an ImportError, which all points would have, is raised."""
+    """Return type and text of an error; an ImportError, which would arise at all points, is raised."""
     if isinstance(error, ImportError):
         raise error
     return " ".join(f"{type(error).__name__}: {error}".split())
