@@ -48,7 +48,7 @@ TARGET = (
 )
 
 
-def _read_matrix(name: str, file: str, n: int) -> Any:
+def _read_matrix_or_diagonal(name: str, file: str, n: int) -> Any:
     """Return the matrix of n columns in a file, or diag(c) of n numbers c in it; `name` is the option."""
     import numpy as np
 
@@ -76,8 +76,12 @@ def target_of(options: argparse.Namespace, n: int) -> Any:
 
     if options.coefficients is None and options.mixing is None:
         return options.target
-    A = np.eye(n) if options.coefficients is None else _read_matrix("coefficients", options.coefficients, n)
-    B = np.zeros(A.shape) if options.mixing is None else _read_matrix("mixing", options.mixing, n)
+    A = (
+        np.eye(n)
+        if options.coefficients is None
+        else _read_matrix_or_diagonal("coefficients", options.coefficients, n)
+    )
+    B = np.zeros(A.shape) if options.mixing is None else _read_matrix_or_diagonal("mixing", options.mixing, n)
     name = options.target
     if name == "x+relu":
         if len(A) != n:
