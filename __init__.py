@@ -1,6 +1,6 @@
 """A theory engine for toy models of superposition and polysemanticity.
 
-What people come with, and what takes it:
+The public names, by what they are for:
 
 - data: `Features`, `laws`; a model: `Model`, `Model.of`
 - `loss(model, law)`: exact, with its error

@@ -19,7 +19,7 @@ from zarr.storage import LocalStore
 
 from superposition.solvers import rug
 from superposition.validate import cli
-from superposition.validate.cli.sweep import _cell, _heading
+from superposition.validate.cli.sweep import _format_cell, _heading
 from superposition.validate.reference import files
 from superposition.validate.runner import sweep
 from superposition.validate.runner.sweep import points
@@ -326,7 +326,7 @@ def test_a_cell_has_the_range_of_an_array_or_its_first_words():
         ([3.0, 1.0, 2.0], "1 to 3"), ([2.0, np.nan], "2, 1 nan"), ([np.nan], "nan"), ([], "none"),
         (["b", "a", "b", "c", "d"], "b, a, c, ..."),
     ):  # fmt: skip
-        assert _cell(np.array(values)) == cell
+        assert _format_cell(np.array(values)) == cell
     ds = xr.Dataset({"row": (("p", "k"), np.zeros((2, 3))), "one": ("p", [1, 2])})
     assert [_heading(ds[name], 1) for name in ds] == ["row (3)", "one"]
 

@@ -30,12 +30,12 @@ class Certainty(enum.StrEnum):
     NOT_DECIDED = "not decided"
 
     def with_note(self, note: str) -> str:
-        """Return the certainty with its reason `note`, such as "exact: to the error that is stated"."""
+        """Return certainty and reason as text: "exact: to the error that is stated", "best of 60 starts"."""
         return f"{self} {note}" if self is Certainty.BEST_OF else f"{self}: {note}"
 
 
 def law_in_words(*laws: Features) -> str:
-    """Return a phrase on the probability that features are on, and on a common importance other than 1.
+    """Return a phrase on the probabilities of features under `laws`, and a common importance other than 1.
 
     >>> law_in_words(Features(5, 0.95))
     'each feature is on in 95 % of the inputs'
@@ -55,7 +55,7 @@ _COARSE = 0.1
 
 
 def certainty_with(value: float, error: float, zero: float) -> tuple[Certainty, str]:
-    """Return (certainty, note) of a loss with a stated error: computed if the error is large, else exact.
+    """Return (certainty, note) of a loss `value`: computed if its `error` is large, else exact.
 
     An error above a tenth of the loss is large, unless it is below 1e-6 of `zero`, the zero model's loss.
 
@@ -82,10 +82,10 @@ _COLUMNS = 80
 
 
 def _wrap(line: str) -> str:
-    """Return a line wrapped at 80 characters, its continuation indented to where its last column starts.
+    """Return a line wrapped at 80 characters; further lines are indented to where its last column starts.
 
-    Columns are separated by two spaces or more; counted are those that start within the first 40 characters.
-    Without any the indentation is 2.
+    Columns are separated by two spaces or more. Columns that start after the first 40 characters are ignored;
+    a line without columns is indented by 2.
     """
     if len(line) <= _COLUMNS:
         return line

@@ -84,12 +84,12 @@ def audit(
         Of the first model ``advice`` (text), ``verdict`` ("unfinished", "saddle", "stuck", "best of a
         search", "proved best", …), ``loss``, ``best_known`` (least loss known at its size), ``lower_bound``
         (proved), ``structure`` (groups of features, as text) and the other attributes of
-        `superposition.validate.audit.ModelAudit`; ``models`` has one such object for each model. Of networks
-        with nonlinear hidden neurons those of `superposition.validate.audit.NetworkAudit`, such as the
-        ``loss`` and that of the ``naive`` solution. What was not computed is nan. `to_frame` has a row for
-        each feature of each model: p, importance, norm of the encoding, loss, the share of its variance that
-        the model saves, and the strongest interference with its origin; ``to_dataset().to_dataframe()`` one
-        for each model.
+        `superposition.validate.audit.ModelAudit`; ``models`` has one such object for each model. For networks
+        with nonlinear hidden neurons these objects are `superposition.validate.audit.NetworkAudit`, with
+        ``loss`` and ``naive``, the loss of the naive solution. Numbers that were not computed are nan.
+        `to_frame` has a row for each feature of each model: p, importance, norm of the encoding, loss, the
+        share of its variance that the model saves, and the strongest interference with the feature it comes
+        from; ``to_dataset().to_dataframe()`` has a row for each model.
     """
     loaded = load(model, law, layout=layout, keys=keys)
     taken_for, models = str(loaded), list(loaded.models)

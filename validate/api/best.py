@@ -52,9 +52,10 @@ def geometry(W: Any) -> str:
 
 
 def cosines_of_groups(W: FloatArray, law: Features) -> list[str]:
-    """Return lines on the cosines between encodings of one group of the law, and between all others.
+    """Return a line on the cosines between encodings of one group of `law`, and between all other pairs.
 
-    Encodings are the rows of `W` (n_features, n_hidden); those of length 0 have none and are left out.
+    Encodings are the rows of `W` (n_features, n_hidden); pairs with an encoding of length 0 are left out. The
+    list is empty if no pair is left.
 
     >>> from superposition.theory.features import exclusive
     >>> law = Features(4, groups=[exclusive([0, 1], 0.1), exclusive([2, 3], 0.1)])
@@ -81,16 +82,16 @@ def cosines_of_groups(W: FloatArray, law: Features) -> list[str]:
 
 
 def is_nothing(loss: float, zero: float) -> bool:
-    """Return whether a loss is 0 but for rounding; `zero` is that of the model that always answers 0."""
+    """Return whether a loss is 0 but for rounding; `zero` is the loss of the model that always answers 0."""
     return loss <= _ROUNDING * zero
 
 
 def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin: str = "") -> str:
-    """Return a note on a search: its starts and hits, and, if hits are few, that a better model is likely.
+    """Return a note on a search: its starts and hits, and, if hits are few, the chance of a better model.
 
     Of `planned` random starts `starts` were made, and `hits` of them ended at the best model. If none did,
-    `origin` is a clause on where that model comes from. `unseen` is the share of further starts that would
-    end at a new minimum.
+    `origin` is a clause on where the best model comes from. `unseen` is the share of further starts that
+    would end at a new minimum.
     """
     of = f" of {planned}" if planned > starts else ""
     moved = "" if hits or origin else ": no start ended here, but exchanging features of another end did"
@@ -110,7 +111,7 @@ def certainty_of(minimum: Minimum, zero: float) -> tuple[Certainty, str]:
 
 
 def require_features(law: Any) -> Features:
-    """Return the law if it is a `Features`, which has a number of features; else raise ValueError."""
+    """Return `law` if it is a `Features`; else, as for a probability alone, raise ValueError."""
     if not isinstance(law, Features):
         raise ValueError(f"`law` must be a Features, such as Features(20, p=0.05); got {short_repr(law)}.")
     return law
@@ -147,8 +148,9 @@ def best(
     bias : {True, False, "common"}, optional
         A bias for each output, none, or one for all.
     starts : int, optional
-        Random starts. By default 60 for tied models of up to 9 features, else 20; then up to four times as
-        many more while fewer than 5 of all end at the best model, if `seconds` is passed or features are few.
+        Random starts. By default 60 for tied models of up to 9 features, else 20. While fewer than 5 of them
+        end at the best model, more are added, up to four times as many; without `seconds` only for up to 12
+        features, or 8 that depend on each other.
     seconds : float, optional
         Budget, which the search exceeds by a second or so; what is imported, compiled or loaded at the first
         call does not count. Without one, the same seed gives the same numbers.
@@ -193,10 +195,10 @@ def best(
 
 
 def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: Deadline) -> Answer:
-    """Return the answer of `best` for the model `minimum` that a search found at a law.
+    """Return the answer of `best` for the model `minimum` that a search found for `law`.
 
-    `names` are those of the features. `deadline` limits the time for the losses of single features and for
-    finding other minima of the search, at most 5 % above, that represent other features.
+    `names` are those of the features. `deadline` limits the time for the losses of single features, and for
+    lines on the search's other minima.
     """
     n, m = minimum.W_out.shape
     is_tied = np.array_equal(minimum.W_out, minimum.W_in.T)

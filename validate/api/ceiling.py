@@ -54,8 +54,8 @@ def ceiling(
         Expected numbers of latents that are on; by default from a half to twice the expected number of
         features that are.
     latents : int, optional
-        Number of latents, at most n_features; by default as many. If they are fewer, those features own one
-        for which the score (F1, or the error saved) is largest at that L0.
+        Number of latents, at most n_features; by default as many. If they are fewer, the features with a
+        latent of their own are those with the largest score (F1, or the error saved) at that L0.
     samples : int, optional
         Number of draws that fix thresholds and regressions; as many others evaluate the decoders that are not
         evaluated exactly. If `law` is draws, half of them at most: ``samples=len(law) // 2`` takes all.
@@ -68,12 +68,11 @@ def ceiling(
         The fields of `solvers.sae.Ceiling`. ``decoders`` names them: encoders in one step, of rows of the
         dictionary, linear or logistic regression or training, with one of three choices of thresholds each;
         and matching pursuit. Arrays of shape (decoders, L0s) are ``l0`` (as reached), ``f1`` (mean over
-        latents of the F1 for the feature that owns each), ``mse`` (summed over coordinates),
-        ``explained_variance``, ``mcc`` and ``uniqueness`` (of the decoder's columns, as SAELens has them) and
-        the errors ``l0_error``, ``f1_error``, ``mse_error``; ``owners`` (decoders, L0s, latents) are features
-        and ``models`` the autoencoders of the one-step decoders. `to_frame` has a row for each decoder and
-        L0, with its certainty; `plot` draws ``what="f1"``, "mse" or
-        "explained_variance".
+        latents of the F1 for each one's feature), ``mse`` (summed over coordinates),
+        ``explained_variance``, ``mcc`` and ``uniqueness`` (of the decoder's columns, as in SAELens) and the
+        errors ``l0_error``, ``f1_error``, ``mse_error``; ``owners`` (decoders, L0s, latents) has the feature
+        of each latent, ``models`` the autoencoders of the one-step decoders. `to_frame` has a row for each
+        decoder and L0, with its certainty; `plot` draws ``what="f1"``, "mse" or "explained_variance".
     """
     attained = reached(law, dictionary, l0, latents=latents, samples=samples, rng=rng)
     exact = bool(attained.exact[0])

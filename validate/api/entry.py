@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def entry(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a public function: check arguments by annotations, name wrong keywords, show progress.
+    """Decorate a public function: convert arguments by annotations, refuse unknown keywords, show progress.
 
     If `progress` is passed, messages go there and no status line appears.
     """

@@ -38,7 +38,7 @@ LossOfSize = Callable[[int, int], float]
 
 
 class KnownSize(NamedTuple):
-    """A size at which a loss is reached: model, kind (of `predict.KINDS`), sizes, loss, note."""
+    """Size and loss of a bound, construction or limit, `model`, of a `kind` in `predict.KINDS`; a note."""
 
     model: str
     kind: str
@@ -96,7 +96,7 @@ def how_many(
         ``n_hidden``, ``loss`` at this size, and ``note``. "free decoder" means untied. No more than 100,000
         features are tried.
     """
-    feature_law = _law_of_one(law)
+    feature_law = _single_feature_law(law)
     if (n_hidden is None) is (n_features is None):
         got = "neither" if n_hidden is None else "both"
         raise ValueError(f"`n_hidden` must be given, or `n_features` instead; got {got}.")
@@ -116,7 +116,9 @@ class _Question:
     is_of_features: bool
     """Whether features are counted, on a given number of neurons."""
     size: int
+    """The given number: of neurons if features are counted, else of features."""
     allowed: float
+    """Largest loss per feature."""
 
     def law_of(self, n: int) -> Features:
         """Return the law of n equal features, with the probability, scale and importance of `law`."""
@@ -124,10 +126,10 @@ class _Question:
         return Features(n, law.p[0], scale=law.scale[0], importance=law.importance[0])
 
     def rows(self) -> Iterator[KnownSize]:
-        """Yield a row for each bound, construction and limit: a model and the size that it can have.
+        """Yield for each bound, construction and limit the extreme size with a loss of at most `allowed`.
 
-        At this size its loss is just allowed. Features are equal, with the question's law; the allowed loss
-        and the other size, features or neurons, are the question's too.
+        The size is the most features on `size` neurons, or the fewest neurons for `size` features. All
+        features have the question's law.
         """
         p, unit = float(self.law.p[0]), float(self.law.scale[0] ** 2 * self.law.importance[0])
         variance = float(self.law.importance[0] * self.law.variance[0])
@@ -160,11 +162,10 @@ class _Question:
             )
 
     def row(self, what: str, kind: str, loss_of: LossOfSize) -> KnownSize:
-        """Return a row with the size at which a model's loss is just allowed: most features or least neurons.
+        """Return the extreme size with a loss of at most `allowed`: most features, or fewest neurons.
 
-        The question fixes the other size and the allowed loss. `loss_of` is the model's loss per feature for
-        (n_features, n_hidden), `what` its name, and `kind` one of "lower bound", "attained", "best known
-        code" and "limit of many features". The row has these, the size, and the loss there.
+        `loss_of` is a model's loss per feature for (n_features, n_hidden), `what` its name, and `kind` one of
+        "lower bound", "attained", "best known code" and "limit of many features".
         """
 
         def loss(n: int, m: int) -> float:
@@ -178,17 +179,18 @@ class _Question:
             return loss(n, m) <= self.allowed
 
         if not self.is_of_features:
-            m = _boundary(lambda m: holds(self.size, m), self.size, 0)
+            m = _bisect(lambda m: holds(self.size, m), self.size, 0)
             return KnownSize(what, kind, self.size, m, loss(self.size, m))
-        n = _largest(lambda n: holds(n, self.size), self.size)
+        n = _largest_true(lambda n: holds(n, self.size), self.size)
         if kind == predict.LOWER_BOUND and n == _MOST:
             return KnownSize("none is known at this loss", kind, np.inf, self.size, np.nan)
         return KnownSize(what, kind, n, self.size, loss(n, self.size))
 
     def solved_models(self) -> Iterator[KnownSize]:
-        """Yield a row for the best tied and the best free stored model (`experiments.atlas`), if any fits.
+        """Yield a row for the best tied and the best free stored model that answers the question, if any.
 
-        These have the question's law and size, and a loss that it allows: most features, or fewest neurons.
+        The models are entries of `experiments.atlas` that have the question's law and `size`, and a loss of
+        at most `allowed`. The best has the most features, or the fewest neurons.
         """
         size_name = "n_hidden" if self.is_of_features else "n_features"
         for tied in (True, False):
@@ -205,23 +207,23 @@ class _Question:
                 yield KnownSize(what, predict.ATTAINED, best.n_features, best.n_hidden, best.loss, best.name)
 
 
-def _largest(holds: Callable[[int], bool], low: int) -> int:
+def _largest_true(holds: Callable[[int], bool], low: int) -> int:
     """Return the largest n from `low` to 100,000, the most that are tried, with `holds(n)`.
 
-    It must be true at `low`, and from there up to the n that is returned.
+    `holds` must be true at `low`, and once false stay false.
     """
     while low < _MOST:
         high = min(2 * low, _MOST)
         if not holds(high):
-            return _boundary(holds, low, high)
+            return _bisect(holds, low, high)
         low = high
     return _MOST
 
 
-def _boundary(holds: Callable[[int], bool], good: int, bad: int) -> int:
+def _bisect(holds: Callable[[int], bool], good: int, bad: int) -> int:
     """Return the last integer from `good` towards `bad` at which `holds` is true, by bisection.
 
-    It is true at `good`, false at `bad`, and changes once between them.
+    `holds` is true at `good`, false at `bad`, and changes once between them.
     """
     while abs(good - bad) > 1:
         middle = (good + bad) // 2
@@ -229,7 +231,7 @@ def _boundary(holds: Callable[[int], bool], good: int, bad: int) -> int:
     return good
 
 
-def _law_of_one(law: Any) -> Features:
+def _single_feature_law(law: Any) -> Features:
     """Return the law of a single feature; `law` is one with equal features, or the probability p alone."""
     if not isinstance(law, Features):
         return Features(1, number("law", law, 0.0, 1.0, brackets="(]"))
@@ -240,9 +242,10 @@ def _law_of_one(law: Any) -> Features:
 
 
 def _allowed_loss(law: Features, loss: float | None, relative: float | None) -> float:
-    """Return the allowed loss per feature; ValueError if any number of features attains it.
+    """Return the allowed loss per feature; ValueError unless it is below the loss of answering the means.
 
-    Either `loss` is passed, or `relative`, in units of the loss of answering 0; the other is None.
+    Either `loss` is passed, or `relative`, in units of the loss of answering 0; the other is None. `law` is
+    that of one feature.
     """
     if (loss is None) is (relative is None):
         got = "neither" if loss is None else "both"
@@ -254,7 +257,7 @@ def _allowed_loss(law: Features, loss: float | None, relative: float | None) -> 
 
 
 def _make_answer(question: _Question, rows: list[KnownSize]) -> Answer:
-    """Return the answer to `question` with a line for each of `rows`, which have a size and its kind."""
+    """Return the answer to `question` with a line for each of `rows`."""
     column = "n_features" if question.is_of_features else "n_hidden"
     by_kind = [(row.kind, row.model, getattr(row, column)) for row in rows]
     (proved,) = (count for kind, _, count in by_kind if kind == predict.LOWER_BOUND)

@@ -44,7 +44,7 @@ def laws(
 ) -> Any:
     """Return the law of the data (`Features`) of a public toy model by name; without a name, all names.
 
-    ``laws.from_saelens`` returns that of a configuration of SAELens' synthetic data.
+    ``laws.from_saelens`` returns the law of a configuration of SAELens' synthetic data.
 
     >>> laws("elhage", 5, p=0.1).importance.round(3)
     array([1.   , 0.7  , 0.49 , 0.343, 0.24 ])
@@ -78,10 +78,10 @@ def laws(
 def from_saelens(config: Any) -> Features | CopulaFeatures:
     """Return the law of the features of SAELens' synthetic data, as SAELens 6.54 draws them.
 
-    It is a `Features` for independent features, and for hierarchies of at most 65,537 patterns each that fire
-    independently, with constant values or with one ratio of mean to standard deviation for all. There a
-    feature is on where its activation is positive. Any other law (low-rank correlations, values scaled by
-    those of parents, a ratio for each feature) is a `CopulaFeatures`, which can only be drawn, with
+    The law is a `Features` if features are independent, or fire in independent hierarchies of at most 65,537
+    patterns each, and if values are constant or have one ratio of mean to standard deviation for all. In a
+    `Features`, a feature is on where its activation is positive. Any other law (low-rank correlations, values
+    scaled by those of parents, a ratio for each feature) is a `CopulaFeatures`, which can only be drawn, with
     ``sample(size, rng)``, for `ceiling` or a training loop. Available as ``laws.from_saelens``.
 
     Parameters

@@ -77,12 +77,12 @@ def loss(
     Answer
         ``loss`` (mean over outputs of importance times expected squared error), ``error_estimate``,
         ``per_feature`` (n_outputs,) and ``per_feature_error`` without importance; of the gradient ``by_M``
-        (n_features, n_features), ``by_b`` (n_features,), and ``gradient_error`` (n_outputs,), that of each
-        derivative by an output's row of M and its b; ``method`` of networks with hidden ReLUs. Their loss is
-        a mean over samples, with four standard errors as its error, in two cases: the exact sum has the
-        larger error, and this is above a hundredth of the loss; or no exact sum covers features that depend
-        on each other. The loss of any model is a mean over samples for values without a transform
-        (characteristic function). The summary and ``method`` ("samples") say so.
+        (n_features, n_features), ``by_b`` (n_features,), and ``gradient_error`` (n_outputs,), the error of
+        each derivative by an output's row of M and by its b; ``method``, "samples" if the loss is a mean over
+        samples. For networks with hidden ReLUs it is in two cases: the exact sum has the larger error, and
+        this is above a hundredth of the loss; or no exact sum covers features that depend on each other. For
+        any model it is if values have no transform (characteristic function). The error of such a mean is
+        four standard errors.
     """
     tol = number("tol", tol, 0.0, 1.0, brackets="()")
     deadline = Deadline() if seconds is None else Deadline(seconds_of(seconds))
@@ -130,9 +130,9 @@ def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
 def _lines_of(unit: str, losses: Any, weights: FloatArray, zero: float = 0.0) -> tuple[str, ...]:
     """Return the answer's lines: the loss per `unit`, "feature" or "output", and the worst of these.
 
-    `losses`, a `Loss`, has the model's loss and those of its units; `weights` are what these count in the
-    choice of the worst. The loss is also given relative to `zero`, that of answering 0, if this is positive:
-    where no feature is ever on, or counts, answering 0 loses nothing.
+    `losses`, a `Loss`, has the model's loss and those of its units; the worst unit has the largest product of
+    its loss and its entry in `weights`. The loss is also given relative to `zero`, the loss of answering 0,
+    if `zero` is positive.
     """
     is_sampled = losses.method == SAMPLES
     kind, off = ("sampled", "four standard errors") if is_sampled else ("exact", "off by at most")

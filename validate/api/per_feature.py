@@ -96,7 +96,7 @@ def join_names(names: Any) -> str:
 def near_equal(
     minimum: Minimum, law: Features, represented: BoolArray, names: Sequence[Any], deadline: Deadline
 ) -> list[str]:
-    """Return a line for each of a search's other minima, at most 5 % above its best, with other features.
+    """Return a line for each minimum of a search, at most 5 % above its best, that represents other features.
 
     A line says by how much such a minimum is above, and which features it represents or drops that the best
     one does not. `represented`, (n,), marks the features that the best one represents, `names` are those of

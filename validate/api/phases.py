@@ -210,9 +210,9 @@ def _pair_diagram(
 ) -> xr.Dataset:
     """Return the dataset of the diagram of two features on one neuron, from its global minima.
 
-    It has the geometry, loss, W, b and dimensionality (a feature's share of the neuron) at each point.
-    `ticks` are the values along each of the `axes`, "sparsity" or "p" and "importance", by name; `fixed` has
-    p and importance where they are on no axis. Importance is that of the second feature.
+    The dataset has the geometry, loss, W, b and dimensionality (a feature's share of the neuron) at each
+    point. `ticks` are the values along each of the `axes`, "sparsity" or "p" and "importance", by name;
+    `fixed` has p and importance where they are on no axis. Importance is that of the second feature.
     """
     if "sparsity" in ticks:
         on = validation.from_sparsity("sparsity", ticks["sparsity"])
@@ -247,11 +247,11 @@ def _search_points(
 ) -> xr.Dataset:  # fmt: skip
     """Return the dataset of the diagram of any size, from descents at each point of the grid.
 
-    It has the geometry, loss, hits (starts that ended at the best model), W, b and dimensionality (a
-    feature's share of a hidden dimension) at each point, nan past a point's own size. `ticks` are the values
-    along each of the `axes`, `fixed` the sizes and the law where they are on no axis, `settings` the tied,
-    starts and rng of `phases`. The model of the previous point is one of the starts. `progress` is called
-    with lines of text, if callable. More than 2000 points raise a ValueError.
+    The dataset has the geometry, loss, hits (starts that ended at the best model), W, b and dimensionality (a
+    feature's share of a hidden dimension) at each point; W, b and dimensionality are nan past a point's own
+    size. `ticks` are the values along each of the `axes`, `fixed` the sizes and the law where they are on no
+    axis, `settings` the tied, starts and rng of `phases`. The model of the previous point is one of the
+    starts. `progress` is called with lines of text, if callable. More than 2000 points raise a ValueError.
     """
     shape = tuple(ticks[name].size for name in axes)
     if np.prod(shape) > _MOST:
@@ -300,8 +300,8 @@ def _search_points(
 def _law_at(point: Mapping[str, Any]) -> Features:
     """Return the law of the data at a point of the grid.
 
-    `point` has by name n_features, values, p or sparsity (which stands if both are there), and importance:
-    one for each feature, or that of the last one, others 1.
+    `point` has by name n_features, values, p or sparsity (used if both are there), and importance: one for
+    each feature, or that of the last one, others 1.
     """
     n = int(point["n_features"])
     name = "sparsity" if "sparsity" in point else "p"  # that of the axis stands

@@ -47,10 +47,10 @@ def axes(ax: Any = None, wide: bool = False) -> Axes:
         return figure.add_subplot()
 
 
-def _plain_log(ax: Axes, *names: str) -> None:
-    """Format the ticks of the axes `names`, "x" or "y", as plain numbers if they span under two decades.
+def _format_log_ticks(ax: Axes, *names: str) -> None:
+    """Format the ticks of logarithmic axes as plain numbers if the axis spans less than a factor of 100.
 
-    These axes are logarithmic.
+    `names` are those of the axes, "x" or "y".
     """
     for name in names:
         axis = getattr(ax, f"{name}axis")
@@ -60,15 +60,15 @@ def _plain_log(ax: Axes, *names: str) -> None:
             axis.set_minor_formatter(NullFormatter())
 
 
-def _is_wide(values: Any, factor: float) -> bool:
+def _spans_factor(values: Any, factor: float) -> bool:
     """Return whether values are positive and the largest is more than `factor` times the least."""
     return bool(values.dtype.kind in "fiu" and np.all(values > 0.0) and values.max() > factor * values.min())
 
 
-def _log_where_wide(ax: Axes, x: Any, y: Any) -> None:
-    """Make the axes of values that span a factor of 20 logarithmic; x and y are the values drawn."""
+def _use_log_axes(ax: Axes, x: Any, y: Any) -> None:
+    """Make the axes logarithmic along which the values x or y are positive and span a factor of 20."""
     for values, scale in ((x, ax.set_xscale), (y, ax.set_yscale)):
-        if _is_wide(values, 20.0):
+        if _spans_factor(values, 20.0):
             scale("log")
 
 
@@ -165,7 +165,8 @@ def draw_counts(data: xr.Dataset, ax: Axes) -> Axes:
 def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
     """Draw the loss of each model beside the best known loss and the lower bound; return `ax`.
 
-    `data` has these over ``instance``, as the dataset of an answer of `audit` on several models.
+    `data` is the dataset of an answer of `audit` on several models: loss, best_known and lower_bound over
+    ``instance``.
     """
     x = np.arange(data.sizes["instance"])
     ax.plot(x, data["loss"], "o", color="black", label="models", markersize=5)
@@ -175,7 +176,7 @@ def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
     ax.set(yscale="log", ylabel="loss per feature", xlabel="instance")
     ax.set_xticks(x, data["instance"].values)
     ax.set_xlim(-0.6, x.size - 0.4)
-    _plain_log(ax, "y")
+    _format_log_ticks(ax, "y")
     ax.legend(loc="best")
     return ax
 
@@ -213,7 +214,7 @@ def draw_training(data: xr.Dataset, ax: Axes) -> Axes:
     ax.set(yscale="log", xlabel="step", ylabel="loss per feature")
     ax.set_xscale("symlog", linthresh=1.0)  # there is a step 0
     ax.set_xlim(left=-0.3)
-    _plain_log(ax, "y")
+    _format_log_ticks(ax, "y")
     ax.legend(loc="best")
     return ax
 
@@ -233,7 +234,7 @@ def draw_columns(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None
         validation.choice("x", name, tuple(map(str, names)))
     order = np.argsort(data[across].values)
     ax.plot(data[across].values[order], data[up].values[order], "o-", color="black", markersize=4)
-    _log_where_wide(ax, data[across].values, data[up].values)
+    _use_log_axes(ax, data[across].values, data[up].values)
     ax.set(xlabel=across, ylabel=up)
     return ax
 
@@ -270,7 +271,7 @@ def draw_sweep(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None =
         finite = values[np.isfinite(values)]
         if finite.size and len(names) > 1:
             ends.append((float(finite[-1]), name, colour))
-    _log_where_wide(ax, at, lines[np.isfinite(lines)])
+    _use_log_axes(ax, at, lines[np.isfinite(lines)])
     ax.set(xlabel=across, ylabel=up)
     if len(names) <= _LABELLED:
         _label_ends(ax, ends)
@@ -360,8 +361,9 @@ def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
     """Draw a diagram of phases with their names; over one axis the loss and the geometry; return `ax`.
 
     `data` is the dataset of an answer of `phases`, with ``geometry``, ``loss`` and W over one or two axes of
-    its grid. Over one, encodings on two neurons are drawn, dimensionalities on more, and `points`: arrays
-    (values along this axis, losses) of your own, named `label` in the legend.
+    its grid. Over one axis, the geometry is drawn as encodings for two neurons, as dimensionalities for more;
+    `points`, arrays (values along this axis, losses) of your own, are added with the name `label` in the
+    legend.
     """
     names = [str(dim) for dim in data["geometry"].dims]
     if len(names) == 1:
@@ -384,11 +386,11 @@ def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
     }  # fmt: skip
     ax.set(xlabel=labels[names[0]], ylabel=labels[names[1]])
     for name, values, scale in ((names[0], x, ax.set_xscale), (names[1], y, ax.set_yscale)):
-        if values.size > 2 and name != "sparsity" and _is_wide(values, 5.0):
+        if values.size > 2 and name != "sparsity" and _spans_factor(values, 5.0):
             scale("log")
     ax.grid(False)
     ax.tick_params(which="both", direction="out")
-    _plain_log(ax, "x", "y")
+    _format_log_ticks(ax, "x", "y")
     return ax
 
 
@@ -396,15 +398,14 @@ def _draw_line(data: xr.Dataset, ax: Axes, name: str, points: Any, label: str) -
     """Draw a diagram over the axis `name` of `data`: the loss, with the geometry above it.
 
     The geometry is the encodings on two neurons; on more, the dimensionalities (shares of a dimension).
-
-    `points`, if not None, are (x, y) of further losses, named `label` in the legend.
+    `points`, if not None, are (x, y) of further losses, named `label` in the legend. Return `ax`.
     """
     x = data[name].values
     ax.plot(x, data["loss"], "o-", color="black", markersize=4, label="best known")
     if points is not None:
         ax.plot(*points, "x", color=COLOURS[1], markersize=6, label=label, zorder=5)
         ax.legend(loc="lower right")
-    if name != "sparsity" and _is_wide(x, 5.0):
+    if name != "sparsity" and _spans_factor(x, 5.0):
         ax.set_xscale("log")
     axis_label = {"sparsity": "sparsity S = 1 - p", "p": "p = 1 - S"}.get(name, name)
     ax.set(xlabel=axis_label, ylabel="loss per feature", yscale="log")

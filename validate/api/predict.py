@@ -151,8 +151,9 @@ def _predicted_rows(
 ) -> list[PredictedLoss]:
     """Return the predicted losses per feature for m neurons, each with its model, kind and a note.
 
-    They are lower bounds, losses of codes, limits and measured losses, as far as they are known for `law`.
-    `shared` has dictionaries from the number of neurons to losses that are computed for all widths at once.
+    The predictions are lower bounds, losses of codes, limits and measured losses, as far as they are known
+    for `law`. `shared` has dictionaries from the number of neurons to predictions made for all widths at
+    once.
     """
     n = law.n_features
     if m >= n:
@@ -169,9 +170,9 @@ def _predicted_rows(
 
 
 def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[PredictedLoss]]:
-    """Return by width the loss per feature, with importance, of the best affine model, a list of one row.
+    """Return by number of neurons, for each of `widths`, a list of one row: the best affine model.
 
-    `widths` are numbers of neurons. Empty above 3,000 features.
+    Losses are per feature, with importance. Empty above 3,000 features.
     """
     n = law.n_features
     if n > _AFFINE:
@@ -190,8 +191,7 @@ def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[
 
     A code is a block of features on neurons of its own, of which a model has many copies; random codes are
     the model of Cowsik et al. (2024). Losses are per feature, with importance. Empty unless features are
-    independent and uniform on [0, scale], with one p in [1e-6, 1), scale and importance. The codes of one p
-    serve all widths.
+    independent and uniform on [0, scale], with one p in [1e-6, 1), scale and importance.
     """
     p, n = float(law.p[0]), law.n_features
     if not widths or not has_equal_features(law) or not 1e-6 <= p < 1.0:
@@ -224,11 +224,11 @@ def _tied_blocks(p: float) -> list[Block]:
 def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
     """Return the least loss per feature of whole copies of one or two tied codes, and these codes as text.
 
-    A code is a tied model of a few features on fewer neurons; copies of it share no neuron. There are n
-    features on m neurons in all; values are uniform on [0, 1]. Neurons that no copy uses hold a feature each;
-    features that are held nowhere are dropped. If the copies hold more than n features, the mean over all of
-    these is returned: that of the n best is no larger. The relative error is 1e-5, that of the codes' stored
-    parameters (`known_blocks`).
+    A code is a tied model of a few features on fewer neurons; copies share no neuron. There are n features on
+    m neurons in all; values are uniform on [0, 1]. Each neuron that no copy uses represents one feature; all
+    other features are dropped. If the copies have more than n features, the mean over all of these is
+    returned, an upper bound of the mean over the n best. The relative error is 1e-5, that of the codes'
+    stored parameters (`known_blocks`).
     """
     blocks, dropped = _tied_blocks(p), p / 3.0 - p**2 / 4.0
     sizes = np.array([block.n_features for block in blocks])
@@ -276,7 +276,7 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
 
 
 def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the losses per feature on m neurons of priority codes, and of two limits if features differ.
+    """Return the losses per feature on m neurons of priority codes and, if features differ, of two limits.
 
     Priority codes are models in which the lengths of encodings are very different. The limits are for
     independent features: the best split of the neurons into shares of the features (many on), and encodings
@@ -297,9 +297,9 @@ def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
 
 
 def _solved_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the losses per feature of the best stored models of this law on m neurons, tied and free.
+    """Return the losses per feature, with importance, of the best stored models of this law on m neurons.
 
-    They are entries of the atlas (`experiments.atlas`), with importance in the loss.
+    The models are entries of the atlas (`experiments.atlas`), at most one tied and one free.
     """
     rows = []
     for tied in (True, False):

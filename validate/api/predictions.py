@@ -18,7 +18,7 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a prediction: its name, description and default, and the least value if it is whole."""
+    """A parameter of a prediction: its name, description and default; whole numbers have a least value."""
 
     name: str
     help: str
@@ -94,9 +94,9 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
 def _predict_rug(p: Any, ratio: Any) -> Columns:
     """Return the optimum of the Persian rug, the random-code model of Cowsik et al. (2024), as columns.
 
-    With standard normal interference g its outputs are ReLU(a (x_i + sigma g) + b), and the columns "sigma",
-    "a", "b" and "loss" per feature. Beside it are the losses "linear_loss" of the best affine model, and in
-    the limits of small `ratio` = n_hidden / n_features ("zero_ratio_loss") and of small p
+    Its outputs are ReLU(a (x_i + sigma g) + b), with standard normal interference g; the columns are "sigma",
+    "a", "b" and "loss" per feature. Further columns are the losses of the best affine model ("linear_loss"),
+    in the limit of small `ratio` = n_hidden / n_features ("zero_ratio_loss") and in the limit of small p
     ("asymptotic_loss").
     """
     best, rug = solvers.rug.optimum(p, ratio), theory.rug
@@ -129,9 +129,9 @@ def _predict_sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Colu
     """Return expected nonzeros and l1 norm of one encoding W at a time of its l1 flow, as columns.
 
     The flow is dW/dt = (1 - |W|^2) W - lam sign(W), from n_hidden normal weights of s.d.
-    scale/sqrt(n_hidden), at time `t`. Columns are "nonzeros" and "l1_norm", their standard deviations in a
-    single run "nonzeros_std" and "l1_norm_std", and "relative_variance", that of the nonzero sizes of weights
-    over their squared mean.
+    scale/sqrt(n_hidden), at time `t`. Columns are "nonzeros" and "l1_norm", their standard deviations over
+    runs "nonzeros_std" and "l1_norm_std", and "relative_variance", var/mean^2 of the absolute values of
+    nonzero weights.
     """
     points = zip(t, lam.tolist(), n_hidden.tolist(), scale.tolist(), strict=True)
     laws = [solvers.sparsification.limit_law(*point) for point in points]
@@ -143,8 +143,8 @@ def _predict_collisions(n_features: Any, n_hidden: Any) -> Columns:
     """Return expected numbers of collisions and of polysemantic neurons, as columns.
 
     "collisions" are pairs of features with their largest first weights on one neuron (Lecomte et al. 2024),
-    "polysemantic" the neurons that hold two features of opposite signs, and "quoted" the same by the
-    source's n^2/(4 m). n_features and n_hidden are arrays of sizes n and m, one for each row.
+    "polysemantic" the neurons that hold two features of opposite signs; "quoted" is the source's formula for
+    these, n^2/(4 m). n_features and n_hidden are arrays of sizes n and m, one for each row.
     """
     collisions = theory.collisions
     return {
@@ -176,12 +176,12 @@ def _predict_relu(p: Any, importance: Any) -> Columns:
 
 
 def _predict_noise(**columns: Any) -> Columns:
-    """Return by how much noise on hidden neurons drives encodings to be sparse, as columns.
+    """Return how fast noise on hidden neurons makes encodings sparse, as columns.
 
-    A rate is B of the force B W_j^3 on a weight, "rate" by interference crossing the ReLU's threshold,
-    "regulariser_rate" by the implicit regulariser of Lecomte et al. (2024); "steps" are those of gradient
-    descent until |W|_4^4/|W|_2^4 of an encoding is 1/2. The parameters in `columns` are n_features, n_hidden,
-    noise_std, excess_kurtosis and learning_rate, one value for each row.
+    "rate" and "regulariser_rate" are B in the force B W_j^3 on a weight, by interference crossing the ReLU's
+    threshold and by the implicit regulariser of Lecomte et al. (2024). "steps" are those of gradient descent
+    until the ratio of norms, |W|_4^4/|W|_2^4, of an encoding is 1/2. The parameters in `columns` are
+    n_features, n_hidden, noise_std, excess_kurtosis and learning_rate, one value for each row.
     """
     noise = theory.noise
     theory.validation.real("learning_rate", columns["learning_rate"], 0.0, brackets="()")
@@ -198,9 +198,9 @@ def _predict_codes(p: Any, ratio: Any) -> Columns:
     """Return the least losses per feature of many copies of known codes as columns.
 
     A code is a block of a few features on neurons of its own. Losses are of models "tied", "balanced" (free
-    decoder, features alike) and "free", at p and `ratio`, n_hidden / n_features. Beside them are the losses
-    of random encodings ("rug") and of the best affine model ("linear"), a "lower_bound", and the names of the
-    codes behind "free" ("best").
+    decoder, features alike) and "free", at p and `ratio`, n_hidden / n_features. Further columns are the
+    losses of random encodings ("rug") and of the best affine model ("linear"), a "lower_bound", and the names
+    of the codes behind "free" ("best").
     """
     from ..experiments.codes import known_envelope
 
@@ -220,11 +220,11 @@ def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any)
     """Return losses per feature of models for features whose frequencies fall as i^-alpha, as columns.
 
     Models are "tied" (random directions); the best "split" of the n_hidden dimensions into shares of the
-    n_features features at normal interference, with "gap", how far it may be above the least; mixtures of
-    codes, blocks of a few features on neurons of their own ("envelope"); and models whose encodings have very
-    different lengths ("priority"). Beside them are a "lower_bound", the leading order of the split's loss in
-    "weak_interference", and how many features the split has "kept" (share 1) and "dropped" (share 0).
-    `number_on` is the mean number of features that are on.
+    n_features features at normal interference, with "gap", an upper bound of (its loss - the least); mixtures
+    of codes, blocks of a few features on neurons of their own ("envelope"); and models whose encodings have
+    very different lengths ("priority"). Further columns are a "lower_bound", the leading order of the split's
+    loss ("weak_interference"), and the numbers of features with share 1 ("kept") and 0 ("dropped") in the
+    split. `number_on` is the mean number of features that are on.
     """
     solver, unequal = solvers.unequal, theory.unequal
     columns: dict[str, list[float]] = {}
@@ -252,8 +252,8 @@ def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any)
 def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     """Return losses per feature of the best linear models with bias, "loss", and without, "unbiased_loss".
 
-    Beside these columns are the two distinct eigenvalues of the second moments E x_i x_j of n_features
-    uniform features: "first", the largest, and "others".
+    Further columns are the two distinct eigenvalues of the second moments E x_i x_j of n_features uniform
+    features: "first", the largest, and "others".
     """
     import numpy as np
 
@@ -274,8 +274,8 @@ def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
 def _predict_computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     r"""Return losses per feature of networks that compute ReLU(x) or \|x\| on few neurons, as columns.
 
-    For ReLU(x) they are a "lower_bound"; "naive", one neuron for each feature that is computed; and without
-    output bias "unbiased_naive" and the best known, "unbiased". For \|x\| they are "abs_lower_bound",
+    Of ReLU(x) the columns are "lower_bound"; "naive", one neuron for each feature that is computed; and
+    without output bias "unbiased_naive" and the best known, "unbiased". Of \|x\| they are "abs_lower_bound",
     "abs_naive" (one or two neurons a feature) and "abs_fan", the best known to leading order in small p.
     """
     import numpy as np

@@ -61,7 +61,7 @@ def sae(
     dictionary : (d, n_features) array_like, optional
         The dictionary :math:`\Phi`: activations are :math:`\Phi x`. By default the identity.
     target : (d_out, n_features) array_like, optional
-        In place of the dictionary: the matrix T of a transcoder or crosscoder, whose output should be T x.
+        The matrix T of a transcoder or crosscoder, whose output should be T x instead of the activations.
     prefixes : sequence of int, optional
         For each number k, the squared error with the first k latents alone is added (Matryoshka).
     tol : float, optional
@@ -156,8 +156,8 @@ def _verdict(
     length of its decoder column, plus `l0` times the L0, for activations `dictionary` x (None: x) with x of
     the `law`. Keys are "verdict", "advice", "objective", "objective_error", "descended", "best_known"
     (numbers) and "is_sampled". Half of the `seconds` is for a descent from the autoencoder, the rest for a
-    search. Objectives are sampled where a descent by exact ones would take longer; they are compared on more
-    and other samples than those of the descents.
+    search. Objectives are means over samples if exact ones are too slow for a descent; the verdict compares
+    them on fresh samples.
     """
     phi = np.eye(autoencoder.n_features) if dictionary is None else dictionary
     budget = seconds / 2
@@ -206,11 +206,11 @@ def _verdict(
 def _exact_or_sampled(
     autoencoder: Model, law: Any, dictionary: Any, target: Any, prefixes: Any, tol: float
 ) -> solver.Autoencoder:
-    """Return error, L0, F1 and firing of an autoencoder: exact, or means over samples if the law needs it.
+    """Return error, L0, F1 and firing of an autoencoder: exact, or means over samples.
 
-    Samples are taken also where exact sums need more than a minute. `dictionary` has the features' directions
-    as columns; `target` is a matrix T, if outputs should be T x instead; for each k of `prefixes` the error
-    with the first k latents alone is added. `tol` is that of `sae`.
+    Samples are taken if the law has no exact sums, or if these need more than a minute. `dictionary` has the
+    features' directions as columns; `target` is a matrix T, if outputs should be T x instead; for each k of
+    `prefixes` the error with the first k latents alone is added. `tol` is that of `sae`.
     """
     number("tol", tol, 0.0, 1.0, brackets="()")
     try:
@@ -228,8 +228,9 @@ def _exact_or_sampled(
 def _f1_lines(best: FloatArray, matched: Any, latents: int) -> list[str]:
     """Return the lines on F1: its mean over all features, and its mean and least over matched features.
 
-    `best` (n_features,) is each feature's F1 with its latent, `matched` whether it has a latent of its own;
-    if not, the F1 is 0. `latents` is the number of latents, which limits the mean if features are more.
+    `best` (n_features,) is each feature's F1 with its latent, 0 without one; `matched` (n_features,) says
+    whether the feature has a latent of its own. `latents` is the number of latents, which limits the mean if
+    features are more.
     """
     features, n = np.flatnonzero(matched), matched.size
     if features.size == n:
@@ -251,9 +252,8 @@ def _f1_lines(best: FloatArray, matched: Any, latents: int) -> list[str]:
 def _absorption_lines(measures: solver.Autoencoder) -> list[str]:
     """Return the line on the largest absorption of pairs of features on together more often than by chance.
 
-    Absorption is by how much the probability that a feature's latent is on, given that the feature is, is
-    lower with another feature on than without it. The list is empty if no pair defines it. `measures` are
-    those of the autoencoder.
+    Absorption is P(latent of i on | i on, j off) - P(latent of i on | i on, j on), for features i and j. The
+    list is empty if there is no such pair, or no estimate for one. `measures` are those of the autoencoder.
     """
     p, pairs = measures.p, measures.pairs
     is_pair = pairs > (1.0 + 1e-9) * np.outer(p, p)

@@ -87,11 +87,11 @@ def _call_at_points(
     check_grid(grid)
     names = list(grid)
     shape = [len(grid[name]) for name in names]
-    rows, positional, begin = [], _positional(function, names), work_seconds()
+    rows, positional, begin = [], _is_positional_only(function, names), work_seconds()
     for k, values in enumerate(itertools.product(*(grid[name] for name in names))):
         arguments = dict(zip(names, values, strict=True))
         outcome = function(*values, **settings) if positional else function(**arguments, **settings)
-        rows.append(_numbers(outcome))
+        rows.append(_numeric_results(outcome))
         left = time_left(work_seconds() - begin, k + 1, math.prod(shape))
         tell(f"{k + 1} of {math.prod(shape)} points{left}")
     arrays = {}
@@ -107,8 +107,8 @@ def _call_at_points(
     return xr.Dataset(arrays, {name: (name, np.asarray(values)) for name, values in labels.items()})
 
 
-def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
-    """Return whether a function takes the arguments `names` by position only, as some in C.
+def _is_positional_only(function: Callable[..., Any], names: Sequence[str]) -> bool:
+    """Return whether a function takes arguments by position only, as some in C; `names` are the grid's.
 
     ValueError if it takes arguments by name and lacks one of the names.
     """
@@ -127,7 +127,7 @@ def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
     return False
 
 
-def _numbers(value: Any) -> dict[str, Any]:
+def _numeric_results(value: Any) -> dict[str, Any]:
     """Return the numbers, texts and arrays in a function's result by name; other values are left out.
 
     The result is an answer, dataset, mapping or dataclass, whose fields have names, or a single value, named

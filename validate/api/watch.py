@@ -60,9 +60,9 @@ def watch(
         Largest share of the time since the first call that records may take, without compiling; with 1 no
         record that is due is left out.
     instance : int, optional
-        Which model is watched, of several that are trained at once.
+        Index of the model that is watched, if several are trained at once.
     rng : Generator, int or None, optional
-        For the search.
+        Draws the starts of the search.
     progress : callable or False, optional
         Called with a line of text now and then during the search, as in `best`: by default a status line
         appears, with False nothing.
@@ -73,7 +73,7 @@ def watch(
         Call it as ``log(model, step, train_loss=None, force=False)``. It returns a record at steps that grow
         by an eighth or so, and None without delay at others. A record is a dict of floats as in `audit`:
         ``loss`` (exact), ``loss_error``, ``best_known``, ``lower_bound`` (proved), ``gap_to_best`` and
-        ``gap_to_lower_bound`` (the loss less these), ``represented`` (number of features of which at least
+        ``gap_to_lower_bound`` (the loss minus each), ``represented`` (number of features of which at least
         half the variance is saved), ``dead`` (number of outputs that are 0 for every input),
         ``gradient_norm`` (over the zero model's loss; nan above 128 features). The record's ``method`` is
         "samples" if the exact loss takes longer than 0.3 s and than `share` has left. Its ``advice`` is a
@@ -101,8 +101,8 @@ def watch(
 def _given_known_model(best: Any, law: Features, n: int, m: int) -> KnownModels:
     """Return the model to compare with, and the lower bound, for n features on m hidden neurons.
 
-    `best` is an answer of the function `best`, or a loss alone. ValueError if it is of another law or size,
-    or below the bound.
+    `best` is an answer of the function `best`, or a loss alone. An answer for another law or size, or a loss
+    below the bound, raises a ValueError.
     """
     lower = lower_bound(n, m, law)
     if isinstance(best, Answer):
@@ -119,10 +119,7 @@ def _given_known_model(best: Any, law: Features, n: int, m: int) -> KnownModels:
 
 
 def _draw(data: xr.Dataset, ax: Any) -> Any:
-    """Draw the loss in a training log's dataset over its steps, and return the axes.
-
-    They are `ax`, or new ones if it is None.
-    """
+    """Draw the loss in a training log's dataset over its steps on `ax`, None for new axes; return them."""
     from .pictures import axes, draw_training
 
     return draw_training(data, axes(ax))

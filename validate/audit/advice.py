@@ -16,10 +16,9 @@ _DROPPED = 3
 
 
 def chance_of_better(unseen: float, starts: int) -> str:
-    """Return the clause that a better model is likely.
+    """Return the clause that a better model is likely, with evidence if the search had 5 `starts` or more.
 
-    `unseen` is the share of further starts of a search that would end at a new minimum. The clause gives it
-    in per cent if the search had at least 5 `starts`.
+    `unseen`, the evidence, is the share of further starts of the search that would end at a new minimum.
 
     >>> chance_of_better(0.63, 27)
     'a better one is likely: some 63 % of further starts would end at a minimum not seen yet'
@@ -36,10 +35,10 @@ def chance_of_better(unseen: float, starts: int) -> str:
 
 
 def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
-    """Return a model's `structure` with groups like "5 in 2" spelt out, and dropped features counted.
+    """Return a model's structure, `shape`, in words: "5 in 2" is spelt out, dropped features are counted.
 
-    The structure is `shape`: parts such as "antipodal pair 0-1", each with its features; `names` of the
-    features replace their numbers.
+    The structure has parts such as "antipodal pair 0-1", each with its features; `names` of the features
+    replace their numbers.
 
     >>> in_words("antipodal pair 0-1, 5 in 2 at 3 positions 2-3-4-5-6")
     'antipodal pair 0-1, 5 features in 2 dimensions along 3 directions (2-3-4-5-6)'
@@ -75,7 +74,7 @@ def _percent(share: float) -> str:
 def advice(model: ModelAudit) -> str:
     """Return a sentence on what to do with a model, with its distance to the best known and the evidence.
 
-    If outputs are dead (0 for every input), it names the first.
+    If outputs are dead (0 for every input), the sentence is on the first of these.
     """
     basis = f"({model.gap}; {model.evidence})"
     silent = _silent_outputs(model)
@@ -111,7 +110,7 @@ def advice(model: ModelAudit) -> str:
 def _advice_to_descend(model: ModelAudit, basis: str) -> str:
     """Return the advice on a model whose loss descent lowers: how to train on, and by how much that helps.
 
-    `basis` is the evidence, in brackets.
+    `basis` is the evidence in brackets, with which the sentence ends.
     """
     fall = 1.0 - model.end_loss / model.loss if model.loss else 0.0
     how = "Train on" if model.verdict == "unfinished" else "Kick the weights a little and train on"
@@ -133,7 +132,7 @@ def _advice_to_descend(model: ModelAudit, basis: str) -> str:
 def _silent_outputs(model: ModelAudit) -> Any:
     """Return the indices of outputs that are 0 for every input: dead, or with zero weights and bias.
 
-    Only those count whose mean squared error is at least half of E x_i^2, the error of answering 0.
+    Outputs count only if their mean squared error is at least E x_i^2 / 2, half the error of answering 0.
     """
     top = model.per_feature >= 0.5 * model.law.second_moment
     at_kink = (model.b == 0.0) & ~(model.W_out @ model.W_in).any(axis=1) & (model.law.importance > 0.0)

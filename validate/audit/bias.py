@@ -37,9 +37,9 @@ def loss_within(
 ) -> Loss:
     """Return the exact loss of a model, with fewer digits if time is short, or else its loss by samples.
 
-    `tol` is the error to aim at, in units of E x_i^2. Sampling takes twenty thousand samples (fewer of many
-    features), or with `sample_on` as many as the `deadline` allows. A `law` of values for which no exact loss
-    is known raises a ValueError, or with `sample_on` is sampled too.
+    `tol` is the error to aim at, in units of E x_i^2. With `sample_on` samples are drawn until the
+    `deadline`; otherwise there are 20,000, fewer of many features. A `law` of values for which no exact loss
+    is known is sampled with `sample_on`, and otherwise raises a ValueError.
     """
     M = np.ascontiguousarray(model.W_out @ model.W_in)
     problem, loss = LossProblem.of(M, model.b, law), None
@@ -60,10 +60,9 @@ def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) ->
     """Return the biases b (n,) for which ReLU(M x + b) has the least exact loss, to some 1e-5 of x_i's scale.
 
     M = W_out W_in is (n, n). Each output's loss depends on its own bias alone, so that all biases are
-    searched at once. A grid comes first, from a bias at which the output is almost never on to one at which
-    it almost always is; then golden section around the best grid point. (SciPy's elementwise minimiser would
-    drop outputs that have converged, but the exact loss is computed for all.) At the deadline the best biases
-    so far are returned.
+    searched at once: on a grid, from a bias at which the output is almost never on to one at which it almost
+    always is, then by golden section around the best grid point. At the deadline the best biases so far are
+    returned.
 
     Examples
     --------
@@ -75,6 +74,7 @@ def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) ->
         """Return the loss of each output with the biases b (n,), to an error of `tol`."""
         return exact_loss(M, b, law, tol=tol).per_feature
 
+    # SciPy's elementwise minimiser would drop outputs that have converged; this loss is computed for all.
     fine = _GOLDEN_TOL if law.n_features <= _MANY_FEATURES else _GOLDEN_TOL_MANY
     deadline = deadline or Deadline()
     mean = M @ law.mean
@@ -109,7 +109,7 @@ def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) ->
 def with_losses(
     group: list[tuple[int, Weights]], law: Features, deadline: Deadline
 ) -> tuple[list[tuple[int, Weights]], list[Loss]]:
-    """Return (instance, model) pairs, with the best biases if a file has none, and the loss of each model.
+    """Return (instance, model) pairs, with the best bias where a file has none, and the loss of each model.
 
     `group` has such pairs with biases as saved; an instance is the number of a model in its file. All have
     equal shares of the time until the deadline.

@@ -20,24 +20,22 @@ KICK = 0.01
 def descents(
     model: Weights, law: Features, steps: int, loss: float, rng: np.random.Generator, deadline: Deadline
 ) -> tuple[Minimum, Minimum | None]:
-    """Return (end, end with dead outputs reset) of descents from a model's weights.
+    """Return the ends of two descents from a model's weights; the second has dead outputs reset, else None.
 
-    They are minima, or points after `steps` or at the deadline; the second is that of descent with the means
-    as biases of dead outputs, and None if no output is dead.
-
-    `loss` is the model's. If descent does not lower it, more descents start from slightly perturbed weights:
-    the model may be at a saddle, where the gradient is 0. (The Hessian does not tell: it misleads at a kink
-    of the loss, such as a bias of 0.) Small perturbations do not revive dead outputs, which have no gradient;
-    if there are any at the end, one more descent starts with their biases reset.
+    An end is a minimum, or the point after `steps` or at the deadline. `loss` is the model's. If descent does
+    not lower it, the model may be at a saddle, and more descents start from slightly perturbed weights; the
+    first end is the lowest. If outputs are dead there, a last descent starts with their biases set to the
+    features' means; without dead outputs the second end is None.
     """
 
     def end_of(W_out: FloatArray, W_in: FloatArray, b: FloatArray, reset: bool = False) -> Minimum:
-        """Return the end of a descent from W_out, W_in and b; with `reset`, dead outputs start anew."""
+        """Return the end of a descent from W_out, W_in and b; `reset` sets dead outputs' biases to means."""
         settings: Any = {"tied": model.tied, "steps": steps, "reset_dead": reset}
         return descend(W_out, W_in, b, law, seconds=deadline, **settings)
 
     W_in = model.W_out.T if model.tied else model.W_in
     end = end_of(model.W_out, W_in, model.b)
+    # The Hessian does not tell a saddle: it misleads at a kink of the loss, such as a bias of 0.
     length = np.sqrt(np.mean(model.W_out**2)) or 1.0 / np.sqrt(model.W_out.shape[1])  # of unit encodings
     size = KICK * length
     for _ in range(KICKS if end.loss >= loss * (1.0 - SAME) else 0):
@@ -55,8 +53,8 @@ def descents(
 def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Features) -> IntArray:
     """Return the indices of outputs that are 0 for every input, also after small changes of weights.
 
-    W_out, W_in and b are the model's weights. Outputs whose feature has no importance, or is constant, are
-    left out.
+    W_out, W_in and b are the model's weights. Outputs whose feature has no importance, or is constant, do not
+    count.
 
     >>> dead_outputs(np.zeros((2, 1)), np.zeros((1, 2)), np.array([1e-9, -0.1]), Features(2, 0.1))
     array([1])
@@ -72,8 +70,8 @@ def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Featur
 def gradient_norm(aim: Objective, model: Weights, deadline: Deadline) -> float:
     """Return the norm of the gradient of a model's loss in all weights and biases.
 
-    `aim` is the loss, in units of that of answering 0, and so is the norm. After the deadline its gradient is
-    computed faster, with an error of about 1e-5.
+    The loss `aim`, and so the norm, is in units of the loss of answering 0. After the deadline the gradient
+    is computed faster, with an error of about 1e-5.
     """
     x = aim.join(model.W_out, model.W_in, model.b)
     if aim.exact or not deadline.is_over():

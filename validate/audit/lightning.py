@@ -10,12 +10,13 @@ def lightning_callback(log: Any, name: str = "") -> Any:
     """Return a callback that calls a `TrainingLog` after each batch and at the end of training.
 
     The log is called with the model, the step and the batch's loss; records that it returns (losses beside
-    the best known one) go to the trainer's loggers. The callback is a ``Callback`` of the loaded Lightning,
-    or without one an object with the same two methods. Only the first of several processes logs.
+    the best known one) go to the trainer's loggers. The callback is a ``Callback`` of Lightning if that is
+    imported, else an object with the same two methods. Only the first of several processes logs.
 
     Parameters
     ----------
     log : TrainingLog
+        The log to call.
     name : str, optional
         Attribute of the LightningModule that is the model, by default the LightningModule itself.
 

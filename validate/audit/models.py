@@ -50,8 +50,8 @@ class Audit:
     def write_page(self, path: str | Path, name: str = "a model") -> Path:
         """Write one HTML file that loads nothing, readable on phones, on paper and on dark screens.
 
-        Each model has its sentence, its numbers, and a figure: the matrix W_out W_in, the encodings in the
-        plane of two hidden neurons (of others the features' dimensionalities), its loss beside what is known.
+        Each model has its sentence, its numbers, and figures: the matrix W_out W_in, the encodings in the
+        plane of two hidden neurons (with more, the features' dimensionalities), its loss beside known losses.
 
         Parameters
         ----------
@@ -98,7 +98,8 @@ def shares_saved(per_feature: FloatArray, law: Features) -> FloatArray:
 def _loss_with_hidden_relu(model: Weights, law: Features) -> float:
     """Return the loss, by samples, of a model with ReLUs added to its hidden neurons.
 
-    It is the mean over features of importance times squared error, with always the same 4,000 samples.
+    The loss is the mean over features of importance times squared error. Each call draws the same 4,000
+    samples.
     """
     x = law.sample(_SAMPLES, np.random.default_rng(0))
     y = Model(model.W_in, hidden="relu", W_out=model.W_out, b=model.b)(x)
@@ -108,7 +109,7 @@ def _loss_with_hidden_relu(model: Weights, law: Features) -> float:
 def _measured_fields(k: int, model: Weights, law: Features, exact: Loss) -> dict[str, Any]:
     """Return by name the `ModelAudit` fields of model k of a file that need neither search nor descent.
 
-    These are its weights, losses and structure. `exact` is its loss, exact or by samples.
+    The fields are its weights, losses and structure. `exact` is its loss, exact or by samples.
     """
     n, m = model.W_out.shape
     zero_loss = Objective(n, m, law, model.tied).unit
@@ -139,9 +140,9 @@ def _descent_fields(
 ) -> dict[str, Any]:
     """Return by name the fields of instance k's `ModelAudit` from its gradient and descents.
 
-    They are the gradient's norm, the losses where descents of at most `steps` steps end, and whether time ran
-    out. `loss` is the model's. The ends of descents are added to `known`, the best known model of its size.
-    Losses are nan if the model is too large or the time until `deadline` is over.
+    The fields are the gradient's norm, the losses at the ends of descents of at most `steps` steps, and
+    whether time ran out. `loss` is the model's. The ends of descents are added to `known`, the best known
+    model of its size. Losses are nan if the model is too large or the time until `deadline` is over.
     """
     n, m = model.W_out.shape
     has_descent = steps > 0 and n <= DESCENT_FEATURES
@@ -205,7 +206,7 @@ def _compare_with_known(fields: dict[str, Any], known: KnownModels) -> ModelAudi
     """Return the `ModelAudit` of a model beside the best known one of its size, with its verdict.
 
     `fields` are the model's own by name: weights, losses, ends of descents. `known` has the best known model,
-    the bounds and the search.
+    the bounds and the search of this size.
     """
     assert known.model is not None
     same = ("searched", "hits", "unseen", "seconds", "rug", "limit", "limit_name")
@@ -244,7 +245,7 @@ def read(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tupl
     """Return (layout name, toy models) of `model`, which is a module, state dict, file or `Weights`.
 
     `layout` is the name of a layout of public code, `keys` maps "W_in", "W_out" and "b" to names of arrays;
-    with None for both, the arrays' names and shapes tell.
+    if both are None, the layout is recognised by the arrays' names and shapes.
     """
     models = [model] if isinstance(model, Weights) else model
     if isinstance(models, Sequence) and models and all(isinstance(weights, Weights) for weights in models):
@@ -281,7 +282,7 @@ def audit(
         The data it is meant for: the probability that a feature is on, values then uniform on [0, 1], or any
         law; one for each instance, or one for all.
     layout : str, optional
-        Name of a layout, where shapes leave several.
+        Name of a layout, if the shapes fit several.
     keys : mapping of str to str, optional
         Names of the arrays that are "W_in", "W_out" and "b", for layouts that are not known.
     instances : sequence of int, optional
@@ -317,11 +318,11 @@ def audit(
     Notes
     -----
     Tied models are compared with tied ones. The best known model is one of this very size: the best of a
-    search, an entry of the atlas (stored best models of small sizes), where descent from a model of the file
-    ends, or the features that matter most with the others dropped. The result holds its weights.
+    search, an entry of the atlas (stored best models of small sizes), the end of descent from a model of the
+    file, or the model of the most important features alone. The result holds its weights.
 
     A model is called the best of a search only if 5 starts ended at its loss and nothing lower was found. A
-    feature counts as represented if the model saves at least half of the loss that answering its mean has. A
+    feature counts as represented if the model saves at least half of the loss of answering its mean. A
     model is called stuck only if a lower one of its size was found, and descent lowers its loss by less than
     1 %. Losses in a limit, of many features (`solvers.codes.envelope`, the rug) or of very different lengths
     (`theory.unequal.priority_loss`), are shown for comparison; no verdict depends on them.

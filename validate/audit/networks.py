@@ -58,41 +58,41 @@ class NetworkAudit:
 
     model: Model
     target: str
-    """What the outputs are to be."""
+    """What the outputs should compute, by name."""
     loss: float
     """Expected loss: mean over outputs of importance times squared error."""
     loss_error: float
-    """What `loss` is off by at most; four standard errors where `method` is "samples"."""
+    """Largest error of `loss`; four standard errors if `method` is "samples"."""
     per_output: FloatArray
     """Expected squared error of each output, without importance."""
     method: str
-    """How the loss was computed."""
+    """How the loss was computed, "samples" if not exactly."""
     zero_loss: float
     """Loss of answering each output by the mean of its target."""
     naive: float
     """Loss of the naive solution; nan where features are not independent."""
     naive_features: int
-    """How many features it computes."""
+    """Number of features whose targets the naive solution computes."""
     lower_bound: float
-    """What no network of so many neurons with linear outputs is below; nan where that is not known."""
+    """Lower bound of the loss of networks with so many neurons and linear outputs; nan if none is known."""
     gradient_norm: float
-    """Length of the gradient in all weights, biases and thresholds; nan where outputs bend, or seconds end.
+    """Norm of the gradient in all weights, biases, thresholds; nan if outputs are nonlinear or time ran out.
 
     A residual path is part of the target, and not of the weights.
     """
     closer: str
-    """Another target by name that the outputs are closer to than to `target`, or nothing."""
+    """Name of another target that the outputs are far closer to than to `target`, or ""."""
     exact_seconds: float
-    """About what the exact loss takes, where the budget was too small for it; else 0."""
+    """Estimated seconds for the exact loss if the budget was too small for it; else 0."""
     gradient_seconds: float
-    """About what it takes with its gradient, where the budget was too small for that; else 0."""
+    """Estimated seconds for the exact loss and gradient if the budget was too small for both; else 0."""
 
     @property
     def beats_naive(self) -> bool | None:
         """Whether the loss is below that of the naive solution; None if the loss's error leaves it open.
 
         The naive solution computes the targets of some features exactly and answers the others by their
-        means. The value is None also if the features are not independent, as no such solution is then known.
+        means. It is not known, and the value None, if features are not independent.
         """
         if np.isnan(self.naive) or abs(self.loss - self.naive) <= self.loss_error:
             return None
@@ -100,7 +100,7 @@ class NetworkAudit:
 
     @property
     def left_out(self) -> str:
-        """Sentence on the exact loss or gradient that the budget left out; "" if it left out nothing."""
+        """Sentence on the exact loss or gradient for which the budget was too small; "" if there is none."""
         alone, both = (_format_seconds(seconds) for seconds in (self.exact_seconds, self.gradient_seconds))
         if self.exact_seconds:
             with_gradient = f", with its gradient {both}" if self.gradient_seconds else ""
@@ -138,18 +138,18 @@ class NetworkAudit:
     def sentence(self) -> str:
         """Sentences that compare the loss with the naive solution's and with the lower bound.
 
-        The naive solution computes the targets of as many features as neurons permit. If outputs are closer
-        to another target, or the budget left something out, they say so.
+        The naive solution computes the targets of as many features as neurons permit. Further sentences
+        follow if outputs are closer to another target, or if the budget left something out.
         """
         bound = closer = ""
         if self.lower_bound > 0.0:
             bound = f"No network with as many neurons is below {self.lower_bound:.6g}."
         if self.closer:
             closer = f"Its outputs are closer to the target {self.closer!r}: was it trained for that?"
-        return " ".join(filter(None, (self._beside_naive, bound, closer, self.left_out)))
+        return " ".join(filter(None, (self._naive_comparison, bound, closer, self.left_out)))
 
     @property
-    def _beside_naive(self) -> str:
+    def _naive_comparison(self) -> str:
         """Sentence that compares the loss with that of the naive solution, in per cent of the naive loss.
 
         The naive solution computes the targets of as many features as neurons permit, and answers others by
@@ -183,23 +183,23 @@ def audit_network(
     Parameters
     ----------
     model : Model
-        With nonlinear hidden neurons.
+        Network with nonlinear hidden neurons.
     law : float or Features
+        Law of the data, or the probability that a feature is on.
     target
-        What the outputs are to be: "identity" (the features), "relu", "abs" or "x+relu" of them, or arrays:
+        What the outputs should be: "identity" (the features), "relu", "abs" or "x+relu" of them, or arrays:
         A for A x, (A, name) for A f(x), (A, name, B) for A f(x) + B x, as for `solvers.loss.evaluator`.
     tol : float, optional
         Error to aim at for each output, in units of E x_i^2.
     seconds : float, optional
         Budget, without compilation. If the exact loss and its gradient take longer, the gradient is left out.
-        If the loss alone takes longer, it is sampled in what is left of the budget; so it is if sums over
-        frequencies leave it a larger error than samples do. With `math.inf` the loss is exact wherever it can
-        be, however long that takes.
+        The loss is sampled in the rest of the budget if the exact one takes longer, or has a larger error
+        than samples. With `math.inf` the loss is exact wherever it can be, however long that takes.
 
     Notes
     -----
-    Samples are those in which at least two features are on; the part of the loss in which one or none is on
-    is exact where features are independent and outputs linear.
+    If features are independent and outputs linear, only inputs with two or more active features are sampled;
+    the part of the loss from other inputs is exact.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def audit_networks(
 ) -> Iterator[NetworkAudit]:
     """Yield the audits of `models`; networks of one size and law share the seconds equally.
 
-    `laws` has one for each network. `target` is what outputs are to be: "identity", "relu", "abs", "x+relu",
+    `laws` has one for each network. `target` is what outputs should be: "identity", "relu", "abs", "x+relu",
     or A, (A, name of f) or (A, name of f, B) for A f(x) + B x.
     """
     pairs = list(zip(models, laws, strict=True))
@@ -283,11 +283,12 @@ def _lower_bound(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
 def _loss(
     model: Model, law: Features, goal: tuple[Any, ...], tol: float, deadline: Deadline
 ) -> tuple[Loss, float, float]:
-    """Return (loss, seconds for the exact loss, seconds for it with its gradient).
+    """Return (loss, seconds that the exact loss would take, seconds that it would take with its gradient).
 
-    The loss is exact, or by samples where these are more accurate or the exact one takes too long; the
-    seconds are estimates of what was left out for time, else 0. `goal` has the targets A f(x) + B x as (A,
-    name of f) or (A, name of f, B); `tol` is the error to aim at for each output, in units of E x_i^2.
+    The loss is exact, or by samples if these are more accurate or the exact one takes too long. The seconds
+    are estimates for what the budget left out, and 0 for what was computed. `goal` has the targets A f(x) + B
+    x as (A, name of f) or (A, name of f, B); `tol` is the error to aim at for each output, in units of E
+    x_i^2.
     """
     is_linear, loss, needed = model.output == "identity", None, {False: 0.0, True: 0.0}
     if not is_linear and not covers(model):
@@ -325,8 +326,8 @@ def _target_matrix(x: FloatArray, A: FloatArray | None, name: str, B: FloatArray
 def _closer_target(model: Model, law: Features, target: Any) -> str:
     """Return the name of another target that a model's outputs fit far better than `target`, or "".
 
-    Other targets are "identity", "relu", "abs" and "x+relu". A target fits far better if its loss on samples
-    is less than half as large, beyond chance. "" is also returned if `target` is given by arrays.
+    Other targets are "identity", "relu", "abs" and "x+relu". One fits far better if its loss on samples is
+    less than half as large, significantly. If `target` is given by arrays, "" is returned.
     """
     if not isinstance(target, str) or model.n_outputs != model.n_features:
         return ""
@@ -344,9 +345,9 @@ def _closer_target(model: Model, law: Features, target: Any) -> str:
 def _loss_with_few_on(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss | None:
     """Return the exact part of a model's loss from inputs with at most one active feature, or None.
 
-    The loss is multiplied by the probability of such inputs; `goal` has the targets A f(x) + B x as (A, name
-    of f) or (A, name of f, B). None if features are dependent, outputs are not linear, or time until
-    `deadline` or the law do not permit it.
+    The part is P(at most one active) times the mean loss of such inputs; `goal` has the targets A f(x) + B x
+    as (A, name of f) or (A, name of f, B). None if features are dependent, outputs are not linear, or time
+    until `deadline` or the law do not permit it.
     """
     chances = law.sparsity_pmf()
     if not (law.independent and model.output == "identity" and law.n_features > 1 and chances[1] > 0.0):
@@ -393,9 +394,9 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
     """Return the loss of `model` by samples until the deadline, with four standard errors as its error.
 
     The part of the loss from inputs with at most one active feature is exact if `_loss_with_few_on` returns
-    it, and samples then have two or more; else the part without active features is exact. Dependent features
-    are sampled from their law as it is. `goal` has the targets A f(x) + B x as (A, name of f) or (A, name of
-    f, B); with A None they are f(x).
+    it; else only the part without active features is. The other inputs are sampled. Dependent features are
+    sampled from their law as it is. `goal` has the targets A f(x) + B x as (A, name of f) or (A, name of f,
+    B); with A None they are f(x).
     """
     rng = np.random.default_rng(0)
     importance = assemble.importance_of(Law(law), model.n_outputs)
@@ -434,8 +435,8 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
 def sampled_loss(model: Model, law: Features, target: Any = None, *, seconds: float = 0.0) -> Loss:
     """Return a model's loss as a mean over samples; its error is four standard errors.
 
-    At least 20,000 samples are drawn, fewer above 400 features or outputs. Further ones, up to 4 million, are
-    drawn until `seconds` are over or the error is below 0.1 % of the loss. Each call draws the same samples.
+    At least 20,000 samples are drawn, fewer above 400 features or outputs. More, up to 4 million, are drawn
+    until `seconds` are over or the error is below 0.1 % of the loss. Each call draws the same samples.
     `target` is what the outputs should be: a name such as "relu", or A, (A, name of f) or (A, name of f, B)
     for A f(x) + B x; None is the features.
     """

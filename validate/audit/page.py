@@ -91,10 +91,10 @@ def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss of an audited model beside bounds and other models' losses on a log axis.
+    """Draw the loss of an audited model beside bounds and other models' losses on a log axis; return `ax`.
 
-    `ds` has them as numbers: ``loss``, ``end_loss`` (of descent), ``best_known``, ``limit`` and ``rug`` (of
-    many features), ``zero_loss``, ``lower_bound``. Those that are 0, infinite or nan are left out.
+    `ds` has as numbers ``loss``, ``end_loss`` (of descent), ``best_known``, ``limit`` and ``rug`` (of many
+    features), ``zero_loss``, ``lower_bound``. Those that are 0, infinite or nan are not drawn.
     """
     losses = {label: float(ds[name]) for name, label in _LOSSES.items()}
     losses = {label: loss for label, loss in losses.items() if 0.0 < loss < np.inf}
@@ -112,9 +112,9 @@ def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
 def data_of(model: ModelAudit) -> xr.Dataset:
     """Return the data for pictures of an audited model: its weights and losses, beside known losses.
 
-    ``W_out``, ``W_in``, ``dimensionality``, ``importance`` and squared errors ``per_feature`` are over
-    ``feature`` and ``neuron``; ``best_per_feature`` are the squared errors of the best known model; losses,
-    such as ``best_known`` and ``lower_bound``, are numbers.
+    ``W_out``, ``W_in``, ``dimensionality``, ``importance`` and the squared errors of this and the best known
+    model, ``per_feature`` and ``best_per_feature``, are over ``feature`` and ``neuron``. Losses, such as
+    ``best_known`` and ``lower_bound``, are numbers.
     """
     best = Weights(model.best_W_out, model.best_W_in, model.best_b)
     arrays = {
@@ -131,8 +131,8 @@ def data_of(model: ModelAudit) -> xr.Dataset:
 def figures_of(model: ModelAudit) -> list[Figure]:
     """Return the figures of an audited model: loss by feature, losses, W_out W_in, encodings.
 
-    W_out W_in is left out above 1024 features; unless there are two hidden neurons, the features' shares of a
-    hidden dimension (dimensionalities) replace encodings.
+    W_out W_in is left out above 1024 features. Encodings are drawn on two hidden neurons; with more, the
+    features' shares of a hidden dimension (dimensionalities) are drawn instead.
     """
     data = data_of(model)
     weights = "Dimensionalities", "The share of a hidden dimension that each feature has."
@@ -153,7 +153,7 @@ def figures_of(model: ModelAudit) -> list[Figure]:
 
 
 def _describe_law(model: ModelAudit) -> str:
-    """Return the law that a model was audited for as a phrase."""
+    """Return a phrase on the law of the data for which a model was audited."""
     law = model.law
     phrases = [f"p {span(law.p)}", f"values {law.values} with scale {span(law.scale)}"]
     phrases += [f"importance {span(law.importance)}"]
@@ -162,8 +162,8 @@ def _describe_law(model: ModelAudit) -> str:
     return ", ".join(phrases)
 
 
-def _number_or(number: float, words: str, digits: str = ".6g") -> str:
-    """Return a number as text in the format `digits`, or `words` for nan."""
+def _format_or(number: float, words: str, digits: str = ".6g") -> str:
+    """Return `number` as text in the format `digits`, or `words` if it is nan."""
     return words if np.isnan(number) else f"{number:{digits}}"
 
 
@@ -171,7 +171,7 @@ def _render_model(model: ModelAudit) -> Markup:
     """Return the HTML of one audited model: sentence, table of numbers, figures."""
     search = f"{model.evidence}; {model.seconds:.1f} s"
     saved = f"{model.represented}: at least half of their loss is saved"
-    limit = _number_or(model.limit, "none is known")
+    limit = _format_or(model.limit, "none is known")
     numbers = [
         ("features, hidden neurons", f"{model.n_features}, {model.n_hidden}{', tied' if model.tied else ''}"),
         ("law", _describe_law(model)),
@@ -179,12 +179,12 @@ def _render_model(model: ModelAudit) -> Markup:
         ("best known of this size", f"{model.best_known:.6g}: {model.best_name}"),
         ("search at this size", search if model.searched else model.evidence),
         ("proved lower bound", f"{model.lower_bound:.6g}"),
-        ("macroscopic loss of the rug", _number_or(model.rug, "not for such features")),
+        ("macroscopic loss of the rug", _format_or(model.rug, "not for such features")),
         ("in a limit", f"{limit}: {model.limit_name}" if model.limit_name else limit),
         ("loss of the zero model", f"{model.zero_loss:.6g}"),
-        ("end of descent from here", _number_or(model.end_loss, "not tried")),
-        ("end of descent with dead outputs reset", _number_or(model.reset_loss, "no output is dead")),
-        ("gradient, over the zero model's loss", _number_or(model.gradient_norm, "not tried", ".2g")),
+        ("end of descent from here", _format_or(model.end_loss, "not tried")),
+        ("end of descent with dead outputs reset", _format_or(model.reset_loss, "no output is dead")),
+        ("gradient, over the zero model's loss", _format_or(model.gradient_norm, "not tried", ".2g")),
         ("features represented", saved),
     ]
     structure = f"\n\nStructure: {in_words(model.structure)}." if model.structure else ""
@@ -205,7 +205,7 @@ def _render_model(model: ModelAudit) -> Markup:
 def render(layout: str, models: Sequence[ModelAudit], name: str) -> str:
     """Return the HTML page of audits, `models`.
 
-    `layout` is that of the weights, `name` the audited file's.
+    `layout` is the name of the layout of the weights, `name` that of the audited file.
     """
     columns = ("instance", *COLUMNS)
     values = [[getattr(model, column) for column in columns] for model in models]

@@ -44,7 +44,7 @@ class ModelAudit:
     """A model beside the best known one of its size and law; losses are per feature, with importance."""
 
     instance: int
-    """Its place in the file, from 0."""
+    """Index of the model in its file, from 0."""
     n_features: int
     n_hidden: int
     W_out: FloatArray
@@ -54,75 +54,75 @@ class ModelAudit:
     b: FloatArray
     """Bias. Shape (n_features,)."""
     bias_assumed: bool
-    """Whether the file leaves the bias out, and `b` is that of least loss beside the weights."""
+    """Whether the file has no bias; `b` is then the bias of least loss for the weights."""
     tied: bool
     """Whether the decoder is the transpose of the encoder."""
     loss: float
     """Exact expected loss."""
     loss_error: float
-    """What `loss` is off by at most; four standard errors where `method` is "samples"."""
+    """Largest error of `loss`; four standard errors if `method` is "samples"."""
     method: str
-    """How `loss` was computed: by which `solvers.loss.methods`, or "samples" where these took too long."""
+    """How `loss` was computed: a name in `solvers.loss.methods`, or "samples" if these took too long."""
     per_feature: FloatArray
     """Mean squared error of each feature, without its importance."""
     share_saved: FloatArray
-    """Share of each feature's variance, the loss of answering its mean, that the model saves."""
+    """1 - per_feature / variance, where the variance is the loss of answering the feature's mean."""
     zero_loss: float
     """Loss of the model that always answers 0."""
     best_known: float
     """Least loss that is known of a model of this very size."""
     best_name: str
-    """Where that model comes from."""
+    """Origin of the best known model, such as "a search of 20 starts, of which 3 ended there"."""
     best_W_out: FloatArray
-    """Its decoder. Shape (n_features, n_hidden)."""
+    """Decoder of the best known model. Shape (n_features, n_hidden)."""
     best_W_in: FloatArray
-    """Its encoder. Shape (n_hidden, n_features)."""
+    """Encoder of the best known model. Shape (n_hidden, n_features)."""
     best_b: FloatArray
-    """Its bias. Shape (n_features,)."""
+    """Bias of the best known model. Shape (n_features,)."""
     searched: int
-    """Starts of searches at this size, with those of the atlas if it has this problem; 0 without a search."""
+    """Starts of searches at this size, also those behind an entry of the atlas; 0 without a search."""
     planned: int
-    """How many starts there were to be; more than `searched` if the seconds ended the search."""
+    """Starts that were planned; more than `searched` if the seconds ended the search."""
     hits: int
-    """How many of them ended at the best known loss."""
+    """Number of the starts that ended at the best known loss."""
     unseen: float
     """Share of further starts that would end at a minimum not seen yet, by Good and Turing's estimate; nan
     without a search."""
     seconds: float
-    """What the search took."""
+    """Seconds that the search took."""
     lower_bound: float
-    """What no model of this size can beat (`solvers.minimise.lower_bound`); 0 where no bound is known."""
+    """Proved lower bound at this size (`solvers.minimise.lower_bound`); 0 if none is known."""
     rug: float
-    """Macroscopic loss of the rug at this ratio; nan for features that differ."""
+    """Loss of the Persian rug at n_hidden / n_features, for many features; nan for unequal ones."""
     limit: float
-    """Least loss known in a limit, of many features or very different lengths; nan where none is known."""
+    """Least loss known in a limit, of many features or very different lengths; nan if none is known."""
     limit_name: str
-    """What has it, in which limit. No model of this size need have it."""
+    """The model with the loss `limit`, and its limit. No model of this size need have that loss."""
     represented: int
-    """Features of which at least half the loss is saved (`share_saved`)."""
+    """Number of features with a `share_saved` of at least 1/2."""
     dimensionality: FloatArray
     """Share of a hidden dimension that each feature has (Elhage et al. 2022)."""
     structure: str
-    """Which features hang together, and how; empty above 40 features."""
+    """Groups of features that share directions, such as "antipodal pair 0-1"; empty above 40 features."""
     gradient_norm: float
-    """Length of the gradient in weights and biases over `zero_loss`; nan above 64 features, if not tried."""
+    """|gradient in weights and biases| / `zero_loss`; nan above 64 features without a descent."""
     end_loss: float
-    """Where descent on the exact loss from these weights ends; nan where it was not tried."""
+    """Loss at the end of descent from these weights; nan if there was no descent."""
     reset_loss: float
-    """Where it ends once dead outputs have their features' means as biases; nan where none is dead."""
+    """Loss at the end of descent with dead outputs' biases set to features' means; nan if none is dead."""
     dead: IntArray
     """Outputs that are 0 for every input, and stay so after a small change: no gradient reaches them."""
     hit_time_limit: bool
-    """Whether the seconds ended the descent, which might go on."""
+    """Whether the seconds ended the descent before it converged."""
     verdict: str
     """One of `VERDICTS`."""
     loss_with_hidden_relu: float
-    """Loss if its hidden neurons had a ReLU, by samples; nan where `loss` is below that of the zero model."""
+    """Loss with a ReLU added to hidden neurons, by samples; nan if `loss` is below the zero model's."""
     law: Features
-    """Law of the data that it was audited for."""
+    """Law of the data for which the model was audited."""
 
     def excess(self, loss: float) -> str:
-        """Return how far a loss is above the best known one, such as "4.1 %", or "" if it is not above."""
+        """Return (loss - best_known) / best_known in per cent, such as "4.1 %"; "" if that is 0 or less."""
         none = self.best_known <= SAME * self.zero_loss  # 0, or rounding of it: no unit
         relative_excess = (loss - self.best_known) / (self.zero_loss if none else self.best_known)
         rounding = self.loss_error / max(self.best_known, self.zero_loss * SAME)
@@ -134,8 +134,8 @@ class ModelAudit:
     def learning_coefficient(self) -> LearningCoefficient | None:
         """Local learning coefficient (singular learning theory) of a minimum, or bounds on it; else None.
 
-        It is computed for up to 6 features that are uniform on [0, 1] and in no groups, unless descent lowers
-        the loss or was not tried.
+        None if features are more than 6, not uniform on [0, 1] or in groups, and if descent lowers the loss
+        or was not tried.
         """
         is_quick = self.n_features <= LEARNING_FEATURES and has_all_digits(self.law)
         if not is_quick or self.verdict in NOT_AT_MINIMUM:

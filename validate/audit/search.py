@@ -41,10 +41,9 @@ def _envelope(p: float, ratio: float, models: str) -> "Envelope":
 
     A code is a block of a few features on neurons of its own; a model has many copies. Features are on with
     probability p, then uniform on [0, 1], and the loss is per feature. `ratio` is n_hidden / n_features;
-    `models` is "tied", "balanced" (free decoder, features of a code alike) or "free". A search alone imports
-    neither the codes nor matplotlib.
+    `models` is "tied", "balanced" (free decoder, features of a code alike) or "free".
     """
-    from ..experiments.codes import known_envelope
+    from ..experiments.codes import known_envelope  # with Matplotlib, which a search does not need
 
     return known_envelope(p, ratio, models=models)
 
@@ -54,10 +53,10 @@ class KnownModels:
     """The best known model of one size and law, the starts and hits of searches, bounds and limits.
 
     ``lower`` is a proved lower bound of the loss, ``limit`` the loss in the limit called ``limit_name``,
-    ``rug`` that of random codes there. ``best`` is the least known loss, of ``model``, whose origin is
-    ``name``. Of ``planned`` starts of searches ``searched`` are done, and ``hits`` of them ended at ``best``;
-    ``unseen`` is the share of further starts that would end at a new minimum, ``seconds`` the time that
-    searches took.
+    ``rug`` that of random codes in the limit of many features. ``best`` is the least known loss, ``model``
+    has this loss, and ``name`` is the model's origin. Of ``planned`` starts of searches ``searched`` are
+    done, and ``hits`` of them ended at ``best``; ``unseen`` is the share of further starts that would end at
+    a new minimum, ``seconds`` the time that searches took.
     """
 
     law: Features
@@ -74,17 +73,17 @@ class KnownModels:
     seconds: float = 0.0
     planned: int = 0
     deadline: Deadline = field(default_factory=Deadline)
-    """When the seconds for this size and law are over."""
+    """Deadline for this size and law."""
     instance: int | None = None
-    """From whose weights descent ended at `best`."""
+    """Instance whose weights, or a descent from them, have the loss `best`; None for other origins."""
 
     def add(
         self, loss: float, name: str, model: Weights, searched: int = 0, hits: int = 0, k: int | None = None
     ) -> None:
         """Add a model of this size: it replaces the best if its loss is lower; starts and hits are counted.
 
-        `name` is its origin, `k` the instance from whose weights a descent reached it; a search had
-        `searched` starts, `hits` of which ended at this loss.
+        `name` is its origin, `k` the instance whose weights it has or whose descent it ends. Of the
+        `searched` starts of its search, `hits` ended at this loss.
         """
         self.searched += searched
         if loss < self.best * (1.0 - SAME):
@@ -96,10 +95,10 @@ class KnownModels:
 
 
 def known_limits(n: int, m: int, law: Features, tied: bool) -> KnownModels:
-    """Return the `KnownModels` of a size and law with the proved lower bound and the loss in a limit.
+    """Return a `KnownModels` of a size and law with the proved lower bound and the least loss in a limit.
 
     The size is n features on m hidden neurons, models `tied` or free. The limit is that of many equal
-    features, or of features of very different frequencies and scales; nan if none is known.
+    features, or of features of very different frequencies and scales; its loss is nan if none is known.
     """
     known = KnownModels(law, lower_bound(n, m, law))
     if m >= n:
@@ -128,8 +127,8 @@ def search_size(
 
     The rule keeps the most important features alone. The atlas (`experiments.atlas`) has the best models of
     small sizes. The search runs if time is left. `group` has the audited (instance, model) pairs of this
-    size. `starts` is the number of random starts, by default 20 or 60 (`usual_starts`), and more if few end
-    at the best. `progress` is called with lines of text.
+    size. `starts` is the number of random starts; None for 20 or 60 (`usual_starts`), and more if few end at
+    the best. `progress` is called with lines of text.
     """
     models = [model for _, model in group]
     (n, m), tied = models[0].W_out.shape, models[0].tied
@@ -162,10 +161,10 @@ def search_size(
 def report_descents(
     tell: Callable[[str], None], deadline: Deadline, title: str = ""
 ) -> Callable[[int, int, float], None]:
-    """Return a function of (done, planned, least loss) that reports on the descents of a search that begins.
+    """Return a function of (done, planned, least loss) that reports the progress of a search starting now.
 
-    It calls `tell` with a line of text, which begins with the `title` and has the time left, at most that
-    until the `deadline`.
+    The function calls `tell` with a line of text: the `title`, the counts of descents, the least loss, and
+    the time left, at most that until the `deadline`.
     """
     begin = work_seconds()
 
@@ -178,7 +177,7 @@ def report_descents(
 
 
 def _add_most_important(n: int, m: int, known: KnownModels) -> None:
-    """Add to `known` the model that keeps the m features of largest importance times variance.
+    """Add to `known` the model that represents only the m features of largest importance times variance.
 
     Its outputs for the other n - m features are their means.
     """
@@ -203,6 +202,6 @@ def usual_starts(n_features: int, tied: bool) -> int:
 def best_known(n: int, m: int, law: Features, tied: bool) -> list[Any]:
     """Return the best stored models, tied or free, for n features, m neurons and this law.
 
-    They are entries of the atlas: weights and exact loss of each solved model.
+    The models are entries of the atlas, with weights and exact loss.
     """
     return [entry for entry in atlas.entries(n_features=n, n_hidden=m, tied=tied) if entry.law == law]

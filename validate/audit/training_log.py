@@ -45,11 +45,11 @@ _CAUSE_MISSED = 0.01
 
 
 class TrainingRecord(dict[str, float]):
-    """The numbers of one step of a training loop, plain floats for any logger, with attributes.
+    """The numbers of one step of a training loop by name, plain floats for any logger, with attributes.
 
-    ``step``; ``method``, how the loss was computed ("samples" if not exactly); ``train_loss``, the loop's own
-    loss, nan if it was not passed; ``unweighted_loss``, the loss without importances; ``advice``, sentences
-    on what is wrong, mostly none.
+    The attributes are ``step``; ``method``, how the loss was computed ("samples" if not exactly);
+    ``train_loss``, the loop's own loss, nan if it was not passed; ``unweighted_loss``, the loss without
+    importances; ``advice``, sentences on what is wrong, mostly empty.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Schedule:
         """Return the seconds that a record may take now, so that records take at most `share` of all time.
 
         A record is a measurement of the model in training. Time counts from the first one, which has a fixed
-        budget. Inf for a share of 1.
+        budget. With a share of 1 there is no limit, inf.
         """
         if self.share == 1.0:
             return np.inf
@@ -82,9 +82,9 @@ class Schedule:
         return self.share * (work_seconds() - self._start) - self._spent
 
     def is_due(self, step: int) -> bool:
-        """Return whether a record is due at a step, and there is time for one as long as the last.
+        """Return whether a record is due at a step, and time is left for one that takes as long as the last.
 
-        A record is a measurement of the model in training; the steps at which they are due are log-spaced.
+        A record is a measurement of the model in training; the steps at which records are due are log-spaced.
         """
         if step < self._due:
             return False
@@ -94,7 +94,7 @@ class Schedule:
         return is_due
 
     def add(self, step: int, seconds: float, forced: bool) -> None:
-        """Count a record at `step`, and its seconds as spent, except the first one's, which loads code.
+        """Count a record at `step` and the `seconds` it took; the first one's, spent on loading, are free.
 
         The next record is expected to take as long, unless this one was `forced`, outside the schedule.
         """
@@ -152,7 +152,7 @@ class TrainingLog:
         return record
 
     def _record(self, weights: Weights, train_loss: float, force: bool) -> TrainingRecord:
-        """Return the record of a model, `weights`, at the present step, after a search if none was made.
+        """Return the record of a model, `weights`, at the present step; the first call makes a search.
 
         `train_loss` is the loop's loss of the batch; with `force` the schedule's limit of time does not hold.
         """
@@ -162,7 +162,7 @@ class TrainingLog:
         return _measure(weights, self.law, self.known, Deadline(limit), self._step, train_loss)
 
     def finish(self, model: Any, *, train_loss: Any = None) -> TrainingRecord:
-        """Return the record of the trained model at the last step, outside the schedule.
+        """Return the record of the trained model at the last step, however long it takes.
 
         `train_loss` is the loop's loss of its last batch.
         """
@@ -171,7 +171,7 @@ class TrainingLog:
         return record
 
     def lightning(self, name: str = "") -> Any:
-        """Return a callback for Lightning's ``Trainer(callbacks=[...])``, which logs to its loggers.
+        """Return a callback for Lightning's ``Trainer(callbacks=[...])`` that writes records to its loggers.
 
         `name` is the attribute of the LightningModule that is the model, by default the LightningModule.
         """
@@ -183,16 +183,16 @@ class TrainingLog:
     def advice(self) -> str:
         """Sentences on faults that the last record shows; "" if there are none.
 
-        Faults are a loss that stands still although its gradient is not 0, and a loop's loss unlike the
-        exact.
+        Faults are a loss that does not change although its gradient is not 0, and a loop's loss that differs
+        from the exact one.
         """
         return self.records[-1].advice if self.records else ""
 
     def _weights(self, model: Any, must_call: bool) -> Weights:
-        """Return the weights of `model`, from its state dict alone where this is known to agree with a call.
+        """Return the weights of `model`, by a call on inputs, or from its state dict alone, which is faster.
 
-        Otherwise, or if `must_call`, the model is called on inputs. The state dict is read alone once it has
-        given the same weights as a call.
+        The state dict is trusted once it has given the same weights as a call; with `must_call` the model is
+        called anyway.
         """
         if self._reads_state and not must_call:
             return self._loaded(model.state_dict())
@@ -209,7 +209,7 @@ class TrainingLog:
         return weights
 
     def _loaded(self, model: Any) -> Weights:
-        """Return the weights of the watched instance; ValueError if they are of another size."""
+        """Return the weights of the watched instance of `model`; ValueError if they are of another size."""
         loaded = load(model, self.law)
         models, k = loaded.weights(), self.instance
         if k is None and len(models) > 1:
@@ -319,7 +319,7 @@ def _advice_if_frozen(records: Sequence[TrainingRecord]) -> str:
 def _advice_if_other_loss(records: Sequence[TrainingRecord], law: Features) -> str:
     """Return a sentence if the loop's loss differs from the exact one, with ratio and likely causes, or "".
 
-    The test is Student's t of the loop's loss over the exact one in the last `records`. It allows for the
+    The test is Student's t of the ratio (loop's loss)/(exact loss) in the last `records`. It allows for the
     change of the loss in a step, as a loop's loss is mostly that before the step, and for the error of the
     exact loss.
     """
@@ -336,9 +336,9 @@ def _advice_if_other_loss(records: Sequence[TrainingRecord], law: Features) -> s
     ratio, error = float(ratios.mean()), float(ratios.std(ddof=1)) / np.sqrt(count)
 
     def differs(factor: float, chance: float, bound: float) -> bool:
-        """Return whether the mean ratio of losses differs from `factor` by more than `bound` times it.
+        """Return whether the mean ratio of losses differs from `factor` by more than `bound` * `factor`.
 
-        `chance` is the level of the test.
+        `chance` is the significance level of the test.
         """
         t = -special.stdtrit(count - 1, chance / 2.0)
         return bool(abs(ratio - factor) > t * error + (bound + bias) * factor)

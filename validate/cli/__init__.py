@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         message, code = f"a fault of the program, {type(error).__name__}: {error}", FAULT
     finally:
-        _drop_what_cannot_be_written()
+        _flush_stdout()
     text.tell(text.complaint(f"{command}: {message}"))
     return code
 
@@ -89,7 +89,7 @@ def run_program() -> NoReturn:
     sys.exit(status)
 
 
-def _drop_what_cannot_be_written() -> None:
+def _flush_stdout() -> None:
     """Flush standard output, or redirect it to nowhere if that fails: Python would complain at exit."""
     try:
         if sys.stdout is not None:

@@ -168,7 +168,8 @@ def show(answer: Any, options: argparse.Namespace, names: tuple[str, ...] = ()) 
 def check_picture(path: str | None, name: str = "plot", **others: str | None) -> None:
     """Raise ValueError if a picture cannot be written at `path`, or `path` is one of the other files.
 
-    `name` is the option; a path of None means no picture.
+    `name` is the option, `others` are by option the paths of the command's other files. A path of None means
+    no picture.
     """
     if path is None:
         return

@@ -123,9 +123,9 @@ _NETWORK_COLUMNS = (
 def _print_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
     """Print audits of networks with nonlinear hidden neurons, as a table with sentences or as JSON.
 
-    The table has for each network its loss, that of the naive network and of answering 0, a lower bound and
-    the gradient's norm; below are comparison and advice. `options` are the command's, `models` the networks
-    of a file, in a `layout`.
+    The columns of the table are losses (of the network, of the naive solution, of answering the means), a
+    lower bound and the gradient's norm. `options` are the command's, `models` the networks of a file, in a
+    `layout`.
     """
     from ..api.answer import law_in_words
     from ..audit.networks import audit_networks

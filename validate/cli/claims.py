@@ -9,7 +9,7 @@ from typing import Any
 
 from ...solvers.progress import status
 from ..ledger import stored_verdicts
-from .options import TableRows, command, json_option, option
+from .options import LazyChoices, command, json_option, option
 from .text import print_json, print_table, say, tell
 
 Record = dict[str, Any]
@@ -17,7 +17,7 @@ VERDICTS = tuple(map(str, stored_verdicts.Verdict))
 
 
 def _source_named(word: str) -> str:
-    """Return the only source whose name begins with a word, else the word itself, which argparse refuses."""
+    """Return the only source whose name begins with `word`; without one `word`, which argparse refuses."""
     try:
         return str(stored_verdicts.source_named(word))
     except ValueError as error:  # the ledger is damaged
@@ -32,7 +32,7 @@ def _source_named(word: str) -> str:
         "only claims of this source, such as cowsik2024, or how its name begins",
         metavar="SOURCE",
         type=_source_named,
-        choices=TableRows(stored_verdicts.sources),
+        choices=LazyChoices(stored_verdicts.sources),
     ),
     option(
         "--wrong",
@@ -100,7 +100,7 @@ def claims(options: argparse.Namespace) -> bool:
 def _stored_rows(options: argparse.Namespace) -> list[Record]:
     """Return the stored records of claims with the ids, source and verdict in the command's `options`.
 
-    If one of these is not in the stored verdicts, the claims are judged now.
+    If the stored verdicts lack one of these, the claims are judged by computation.
     """
     known = stored_verdicts.read()
     selection = {"id": options.id or (), "source": [options.source], "verdict": [options.verdict]}
@@ -115,10 +115,10 @@ def _stored_rows(options: argparse.Namespace) -> list[Record]:
 
 
 def _judge_rows(options: argparse.Namespace) -> list[Record]:
-    """Judge the claims of the ids and source in `options` by computation; return records.
+    """Judge claims by computation; return the records of those with the verdict in `options`, if it has one.
 
-    A verdict in `options` selects among the records. With --wrong, claims are left out whose stored verdict
-    is right. With --store the records are stored.
+    The claims are those with the ids and source in `options`; with --wrong those whose stored verdict is
+    right are left out. With --store the records are stored.
     """
     from datetime import date
 
@@ -178,8 +178,8 @@ def _format_statement(record: Record, evidence: bool) -> str:
 def _format_finding(record: Record) -> str:
     """Return a finding's record as a line, "[kept] statement, kind: text: value relation limit (facts)".
 
-    The statement is the tested one, such as "printed". The first word is "broken" if the limit is not kept;
-    facts are the origin of the data, how the limit was set, false-alarm rate and resolution.
+    The statement is the tested one, such as "printed". The first word is "broken" if the value violates the
+    limit; facts are the origin of the data, how the limit was set, false-alarm rate and resolution.
     """
     value, limit = float(record["value"]), float(record["limit"])
     is_refuted = record["about"] == "printed" and not record["passed"]
@@ -198,9 +198,9 @@ def _format_finding(record: Record) -> str:
 
 
 def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None:
-    """Print each statement as printed and as corrected, with --evidence also the evidence.
+    """Print each of the ledger's `records` as printed and as corrected, with --evidence also the evidence.
 
-    `records` are the ledger's on these statements, `options` the command's.
+    `options` are the command's.
     """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
 

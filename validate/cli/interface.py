@@ -93,11 +93,11 @@ def _describe_commands() -> Iterator[str]:
 
 
 def _describe_package(package: Any) -> Iterator[str]:
-    """Yield the lines that ``superposition interface`` prints of a package of ours, in Markdown.
+    """Yield the lines that ``superposition interface`` prints for one of our packages, in Markdown.
 
-    They are headings with the first paragraph of the package's docstring, and of those of its modules that
-    have public names; below a module, for each name, its path, its signature and the first paragraph of its
-    own docstring.
+    The package, and each of its modules with public names, has a heading with the first paragraph of its
+    docstring. Below a module each public name has a line: path, signature and first paragraph of the
+    docstring.
     """
     path_below = package.__name__.partition(".")[2]
     yield f"# superposition.{path_below}\n\n{_first_paragraph(inspect.getdoc(package))}\n"

@@ -48,8 +48,8 @@ TARGET = (
 )
 
 
-def _matrix(name: str, file: str, n: int) -> Any:
-    """Return the matrix of n columns in a file, or the diagonal matrix of n numbers; `name` is the option."""
+def _read_matrix_or_diagonal(name: str, file: str, n: int) -> Any:
+    """Return the matrix of n columns in a file, or diag(c) of n numbers c in it; `name` is the option."""
     import numpy as np
 
     path = Path(file)
@@ -70,14 +70,18 @@ def _matrix(name: str, file: str, n: int) -> Any:
 def target_of(options: argparse.Namespace, n: int) -> Any:
     """Return the target of networks with n features by the options: a name, or (A, name, B).
 
-    The latter stands for A f(x) + B x with the function f of this name.
+    (A, name, B) stands for A f(x) + B x with the function f of this name.
     """
     import numpy as np
 
     if options.coefficients is None and options.mixing is None:
         return options.target
-    A = np.eye(n) if options.coefficients is None else _matrix("coefficients", options.coefficients, n)
-    B = np.zeros(A.shape) if options.mixing is None else _matrix("mixing", options.mixing, n)
+    A = (
+        np.eye(n)
+        if options.coefficients is None
+        else _read_matrix_or_diagonal("coefficients", options.coefficients, n)
+    )
+    B = np.zeros(A.shape) if options.mixing is None else _read_matrix_or_diagonal("mixing", options.mixing, n)
     name = options.target
     if name == "x+relu":
         if len(A) != n:
@@ -102,7 +106,7 @@ def chances_of(options: argparse.Namespace) -> list[float]:
 
 
 def _number_or_list(values: list[float]) -> Any:
-    """Return a list unchanged, or its only number."""
+    """Return a list of several numbers unchanged, or the number of a list of one."""
     return values if len(values) > 1 else values[0]
 
 
@@ -152,7 +156,7 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
 
 
 def law_of(options: argparse.Namespace) -> Any:
-    """Return the single law of the options; ValueError without --law or --n-features."""
+    """Return the single law of the options; ValueError without --law, --n-features and --p-feature."""
     if options.law is not None:
         from ..api.laws import laws
 

@@ -32,7 +32,7 @@ class Command:
 
     @property
     def description(self) -> str:
-        """The docstring of its function."""
+        """The docstring of the command's function."""
         return inspect.getdoc(self.act) or ""
 
     @property
@@ -60,7 +60,7 @@ def command(example: str, *options: Option, subcommands: Any = ()) -> Callable[[
 
 
 def option(name: str, help: str, **settings: Any) -> Option:
-    """Return an option that is no function's parameter: flag `name`, `help`, and settings for argparse."""
+    """Return an option for the parser: flag `name`, text `help`, and further settings for argparse."""
     return name, {"help": help, **settings}
 
 
@@ -68,7 +68,7 @@ def option(name: str, help: str, **settings: Any) -> Option:
 def parameters(function: str) -> dict[str, tuple[str, str, str]]:
     """Return (type, default, description) of each parameter in a function's docstring, by name.
 
-    `function` is its path below `validate`. It is parsed, not imported.
+    `function` is the function's path below `validate`. Its file is parsed, not imported.
 
     >>> parameters("api.best.best")["n_hidden"]
     ('int', '', 'Number of hidden neurons.')
@@ -122,11 +122,11 @@ def options_of(function: str, *names: str, about: str = "", **changes: dict[str,
 
 
 def arguments(function: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Return by name the parsed options that are parameters of a function, given by its path."""
+    """Return by name the parsed `options` that are parameters of a function, given by its path."""
     return {name: getattr(options, name) for name in parameters(function) if hasattr(options, name)}
 
 
-class TableRows:
+class LazyChoices:
     """Choices of an option that are read on demand: `--help` of other commands must not wait for them."""
 
     def __init__(self, read: Callable[[], Iterable[str]]) -> None:
@@ -154,7 +154,7 @@ def json_option(what: str) -> Option:
     return option("--json", what, action="store_true")
 
 
-LAYOUTS = TableRows(_layouts)
+LAYOUTS = LazyChoices(_layouts)
 SEED = option("--seed", "seed of everything random (default: 0)", type=int, default=0)
 WRITES_FILE = json_option("an object: the file that was written")
 PLOT = option("--plot", "write a picture here: .png, .svg or .pdf", metavar="FILE")

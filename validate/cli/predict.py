@@ -69,9 +69,9 @@ def predict(options: argparse.Namespace) -> None:
 
 
 def _predict_law(options: argparse.Namespace) -> None:
-    """Print what the theory predicts that models lose at a law of the data, at each of several widths.
+    """Print the predicted losses for a law of the data, at each of several numbers of hidden neurons.
 
-    Widths are numbers of hidden neurons, ``options.n_hidden``; the law is that of the options of data.
+    Both are in `options`.
     """
     from ..api.predict import predict
 

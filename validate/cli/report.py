@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterable
 
-from .options import TableRows, arguments, command, json_option, options_of
+from .options import LazyChoices, arguments, command, json_option, options_of
 from .text import print_result, tell
 
 
@@ -20,7 +20,7 @@ def _phenomena() -> Iterable[str]:
         "report.build.write_report",
         *("out", "profile", "only", "seed", "jobs"),
         out={"default": "out/report", "required": False},
-        only={"metavar": "PHENOMENON", "choices": TableRows(lambda: [*_phenomena(), "ledger"])},
+        only={"metavar": "PHENOMENON", "choices": LazyChoices(lambda: [*_phenomena(), "ledger"])},
     ),
     json_option("an object: the page, and what failed"),
 )
@@ -44,7 +44,7 @@ def report(options: argparse.Namespace) -> bool:
     *options_of(
         "report.gallery.write_gallery",
         *("out", "only", "seed", "data"),
-        only={"metavar": "PHENOMENON", "choices": TableRows(_phenomena)},
+        only={"metavar": "PHENOMENON", "choices": LazyChoices(_phenomena)},
     ),
     json_option("a list of the files that were written"),
 )

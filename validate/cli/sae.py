@@ -37,9 +37,9 @@ def sae(options: argparse.Namespace) -> None:
     check_picture(options.plot, model=options.file)
     subtracts = None if options.subtract_b_dec is None else options.subtract_b_dec == "yes"
     autoencoder = model_of(options.file, apply_b_dec_to_input=subtracts)
-    dictionary = options.dictionary = _dictionary(options.dictionary)
+    dictionary = options.dictionary = _read_matrix(options.dictionary)
     n = autoencoder.n_features if dictionary is None else dictionary.shape[1]
-    options.target = _dictionary(options.target, "target")
+    options.target = _read_matrix(options.target, "target")
     (law,) = laws_of(options, [n])
     answer = api.sae(autoencoder, law, **arguments("api.sae.sae", options))
     show(answer, options, _NAMES)
@@ -63,7 +63,7 @@ def ceiling(options: argparse.Namespace) -> None:
     from ..api import ceiling as api
 
     check_picture(options.plot, dictionary=options.file, draws=options.draws)
-    dictionary, law = _dictionary(options.file), _dictionary(options.draws, "draws")
+    dictionary, law = _read_matrix(options.file), _read_matrix(options.draws, "draws")
     if law is None:
         (law,) = laws_of(options, [dictionary.shape[1]])
     elif others := [name for name in LAW_OPTIONS if getattr(options, name) is not None]:
@@ -72,8 +72,8 @@ def ceiling(options: argparse.Namespace) -> None:
     show(api.ceiling(law, dictionary, **settings, rng=options.seed), options, _CEILING_FIELDS)
 
 
-def _dictionary(path: str | None, name: str = "dictionary") -> Any:
-    """Return the only matrix in a file, None for no path; ValueError on option `name` for several."""
+def _read_matrix(path: str | None, name: str = "dictionary") -> Any:
+    """Return the only matrix in the file at `path`, None without one; `name` is the option, for errors."""
     if path is None:
         return None
     from ..loading import state_of

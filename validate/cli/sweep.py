@@ -11,7 +11,7 @@ _ROWS = 100  # points that are printed
 
 
 def _grid_of(arguments: dict[str, Any], words: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (axes of the grid, settings) of `arguments`: lists are axes, and [[1, 2]] is the setting [1, 2].
+    """Return (axes of the grid, settings): lists in `arguments` are axes, and [[1, 2]] is the setting [1, 2].
 
     ValueError, with the command line's `words`, if there is no axis.
     """
@@ -49,7 +49,7 @@ def _grid_of(arguments: dict[str, Any], words: list[str]) -> tuple[dict[str, Any
 def sweep(options: argparse.Namespace) -> bool:
     """Call a run or a solver at each point of a grid, into a store that survives any interruption.
 
-    The same command goes on. The exit status is 1 if a point failed.
+    After an interruption the same command continues. The exit status is 1 if a point failed.
     """
     from ..reference import files
     from ..runner import execute
@@ -80,7 +80,7 @@ def sweep(options: argparse.Namespace) -> bool:
 
 
 def _print_points(ds: Any, name: str) -> None:
-    """Print a table with a row for each point: coordinates and results, of arrays their ranges.
+    """Print a table with a row for each point: its coordinates and results; for arrays their ranges.
 
     `ds` is the sweep's dataset, `name` that of the function.
     """
@@ -94,8 +94,8 @@ def _print_points(ds: Any, name: str) -> None:
     for k in range(min(ds["point_state"].size, _ROWS)):
         point = ds.isel(dict(zip(axes, np.unravel_index(k, ds["point_state"].shape), strict=True)))
         done = int(point["point_state"]) == 1
-        cells = [_cell(point[axis].values) for axis in axes]
-        cells += [_cell(point[result_name].values) if done else "" for result_name in names]
+        cells = [_format_cell(point[axis].values) for axis in axes]
+        cells += [_format_cell(point[result_name].values) if done else "" for result_name in names]
         rows.append([*cells, *[str(point["point_error"].values)] * failed])
     say(f"{name}, points: {ds['point_state'].size}")
     print_table("", [*axes, *results, *["point_error"] * failed], rows)
@@ -112,7 +112,7 @@ def _heading(variable: Any, axes: int) -> str:
     return f"{variable.name} ({' x '.join(map(str, shape))})" if shape else str(variable.name)
 
 
-def _cell(values: Any) -> str:
+def _format_cell(values: Any) -> str:
     """Return an array as the text of a table cell: its number, its range, or its first distinct texts."""
     if values.dtype.kind not in "fiu":
         distinct = list(dict.fromkeys(map(str, values.flat)))

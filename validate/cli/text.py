@@ -27,7 +27,7 @@ def printable(text: str) -> str:
 
 
 def _escape(character: str) -> str:
-    """Return a character, or its escape if it controls a terminal or cannot be printed."""
+    """Return the escape of a character in JSON, such as \u202e."""
     return f"\\u{ord(character):04x}" if ord(character) < 2**16 else json.dumps(character)[1:-1]
 
 
@@ -48,7 +48,7 @@ def complaint(line: str) -> str:
 
 
 def _write(file: Any, text: str) -> None:
-    """Write a line of text, escaped as the file's encoding needs."""
+    """Write text to an open file and flush it; a status line is cleared first."""
     with without_line():
         file.write(text)
         file.flush()
@@ -123,8 +123,8 @@ def print_table(
 ) -> None:
     """Print rows of text under their headings, `columns`, numbers to the right if `right`.
 
-    `title` stands above. If a terminal is too narrow for the table, each row is printed as a list: numbers
-    are never broken.
+    `title` is printed above. If the terminal is too narrow for the table, each row is printed as a list, so
+    that numbers are never broken.
     """
     from rich.cells import cell_len
     from rich.console import Console

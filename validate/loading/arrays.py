@@ -32,7 +32,8 @@ _NORMED = (("_g", "_v"), (".original0", ".original1"))
 def array_of(value: Any, name: str = "model") -> Any:
     """Return a tensor, data frame, list or array as a NumPy array, of doubles if it was a tensor of floats.
 
-    Sparse or otherwise not dense tensors and ragged lists raise a ValueError that calls them `name`.
+    Ragged lists, and tensors that are not dense, such as sparse ones, raise a ValueError that calls them
+    `name`.
 
     >>> array_of([[1, 2], [3]], "W")
     Traceback (most recent call last):
@@ -58,7 +59,7 @@ def array_of(value: Any, name: str = "model") -> Any:
 def as_arrays(value: Any, depth: int = 0) -> Any:
     """Return `value` with tensors, numeric lists and array-likes as NumPy arrays, also inside mappings.
 
-    Other values stay as they are; so do tensors that are not dense, which later checks refuse by name.
+    Other values are returned unchanged, also tensors that are not dense, which later checks refuse by name.
     `depth` is the number of mappings around the value.
     """
     if isinstance(value, Mapping):
@@ -88,8 +89,8 @@ def _holds_arrays(value: Any) -> bool:
 def _unwrap(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """Return the innermost mapping with a checkpoint's weights; `entries` itself if none is nested.
 
-    It is nested under a usual name, such as "state_dict" or "model", or is the only mapping that has arrays,
-    beside none but those of an optimizer, settings and the like.
+    A nested mapping with weights has a usual name, such as "state_dict" or "model", or is the only one with
+    arrays. Those of an optimizer, settings and the like do not count.
     """
     for name in _CONTAINERS:
         if isinstance(entries.get(name), Mapping):
@@ -118,7 +119,7 @@ def _flatten(entries: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str
 def _strip_prefix(arrays: dict[str, Any]) -> dict[str, Any]:
     """Return the arrays without the dotted prefix that all names share, such as "module.".
 
-    The prefix "layers" stays before consecutive numbers: entries between them may have no arrays.
+    The prefix of numbered layers, "layers", stays: gaps between the numbers may be layers without arrays.
     """
     while arrays:
         first = {name.partition(".")[0] for name in arrays}
@@ -131,7 +132,7 @@ def _strip_prefix(arrays: dict[str, Any]) -> dict[str, Any]:
 def _merge_weight_norm(arrays: dict[str, Any]) -> dict[str, Any]:
     """Return the arrays with the weight g v / |v| in place of each pair g, v of weight normalisation.
 
-    |v| is taken along the axes in which g has length one.
+    |v| is the norm over the axes in which g has length 1.
     """
     weights = dict(arrays)
     for name in arrays:
@@ -172,8 +173,8 @@ def find_name(name: Any, arrays: Mapping[str, Any]) -> str | None:
 def drop_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arrays without those that public code stores beside weights: importance, losses, steps.
 
-    Beside "W_enc" arrays named "model.…" are dropped too: ARENA's autoencoder stores there the toy model
-    whose hidden neurons it reads.
+    If there is a "W_enc", arrays named "model.…" are dropped too: ARENA's autoencoder stores in these the toy
+    model whose hidden neurons it reads.
     """
     return {
         name: array
@@ -195,8 +196,8 @@ def summarise_shapes(arrays: Mapping[str, Any], width: int = 80) -> str:
 def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the settings beside a checkpoint's weights by name, merged; {} if there are none.
 
-    They are the entries of "cfg", "config", "hyper_parameters", "hparams" and "args", beside the weights or
-    in the mapping around them; those of "cfg" override the others.
+    Settings are the entries of "cfg", "config", "hyper_parameters", "hparams" and "args", beside the weights
+    or in the mapping around them; those of "cfg" override the others.
     """
     settings: dict[str, Any] = {}
     for name in reversed(_SETTINGS):

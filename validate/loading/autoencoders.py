@@ -39,8 +39,8 @@ def saelens_instances(
 ) -> list[Model]:
     """Return the autoencoders in arrays with SAELens' names: one, or one for each instance.
 
-    `settings` are read from its cfg; `apply_b_dec_to_input`, whether b_dec is subtracted from inputs,
-    replaces theirs unless it is None.
+    `settings` are those of SAELens' cfg. `apply_b_dec_to_input`, whether b_dec is subtracted from inputs,
+    overrules the cfg unless it is None.
     """
     if np.ndim(arrays["W_enc"]) < 3:
         return [saelens_autoencoder(arrays, settings, apply_b_dec_to_input)]
@@ -56,8 +56,8 @@ def saelens_autoencoder(
 ) -> Model:
     """Return the autoencoder of arrays with SAELens' names.
 
-    `settings` are read from its cfg; `apply_b_dec_to_input`, whether b_dec is subtracted from inputs,
-    overrules theirs unless it is None. Missing, unknown or misshapen arrays raise a ValueError.
+    `settings` are those of SAELens' cfg. `apply_b_dec_to_input`, whether b_dec is subtracted from inputs,
+    overrules the cfg unless it is None. Missing, unknown or misshapen arrays raise a ValueError.
     """
     arrays = drop_strays(arrays)
     missing = [name for name in NEEDED if name not in arrays]
@@ -101,8 +101,8 @@ def autoencoder_by_keys(
     """Return the autoencoder whose arrays `keys` names; matrices are transposed if only that fits b_enc.
 
     `keys` maps parts, such as W_enc, to names in `arrays`; biases that are not named are 0. `settings` are
-    read from its cfg; `apply_b_dec_to_input`, whether b_dec is subtracted from inputs, replaces theirs unless
-    it is None. Other shapes raise a ValueError.
+    those of SAELens' cfg. `apply_b_dec_to_input`, whether b_dec is subtracted from inputs, overrules the cfg
+    unless it is None. Other shapes raise a ValueError.
     """
     names = {part: find_name(name, arrays) for part, name in keys.items()}
     if not {"W_enc", "W_dec"} <= names.keys() <= _KNOWN or None in names.values():
@@ -121,8 +121,8 @@ def autoencoder_by_keys(
 def _latent_scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> FloatArray:
     """Return the factors (latents,) that multiply the latents before the decoder; ones if none are stored.
 
-    `arrays` has SAELens' names, under which fine-tuning stores such factors. Others than 1 raise a ValueError
-    if `settings` do not mention them.
+    `arrays` has SAELens' names, under which fine-tuning stores such factors. Factors other than 1 raise a
+    ValueError if they are not switched on in `settings`.
     """
     name = next((name for name in _SCALES if name in arrays), None)
     if name is None:
@@ -139,9 +139,9 @@ def _latent_scales(arrays: Mapping[str, Any], settings: Settings, latents: int) 
 def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
     """Return a JumpReLU's thresholds (latents,), at least 0, or None for a ReLU.
 
-    `kind` is the architecture by the settings, "standard" or "jumprelu". With a threshold below 0 a JumpReLU
-    is a ReLU, since it cuts off negative values as well. A ValueError is raised if a jumprelu has no
-    thresholds, or if there are two arrays of them.
+    `kind` is the architecture by the settings, "standard" or "jumprelu". Thresholds below 0 become 0, as a
+    JumpReLU then cuts off the same values. A ValueError is raised if a jumprelu has no thresholds, or if
+    there are two arrays of them.
     """
     if "threshold" in arrays and "log_threshold" in arrays:
         raise ValueError("`model` must have one of threshold and log_threshold; got both.")
@@ -157,8 +157,8 @@ def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
 def autoencoder_readings(arrays: Mapping[str, Any]) -> Iterator[tuple[str, list[Model]]]:
     """Yield (title, [model]) of each autoencoder that arrays with SAELens' names may be.
 
-    They differ in whether b_dec is subtracted from the input, whether the stored factors multiply the
-    latents, and whether latents are ReLUs although there are thresholds.
+    The candidates differ in whether b_dec is subtracted from the input, whether the stored factors multiply
+    the latents, and whether latents are ReLUs although there are thresholds.
     """
     alone = {name: array for name, array in arrays.items() if name in _KNOWN}
     if not (is_autoencoder(alone) and {*NEEDED} <= {*alone}):

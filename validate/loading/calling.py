@@ -107,7 +107,7 @@ def inputs_at_kinks(model: StackedModel, rng: np.random.Generator, largest: floa
 def _at_kinks_of_outputs(model: StackedModel, rng: np.random.Generator) -> FloatArray:
     """Return inputs (count, n) just below and above the kinks of a model's outputs, by Newton's method.
 
-    For a model of one instance with hidden ReLUs or JumpReLUs.
+    `model` has one instance, and hidden ReLUs or JumpReLUs.
     """
     units = rng.integers(0, len(model.W_out), _KINKS)
     x = rng.normal(size=(_KINKS, model.W_in.shape[1]))
@@ -147,15 +147,16 @@ class Answers:
 
     call: Callable[[FloatArray], Any]
     unit_roundoff: float = 2.0**-53
-    """Of the numbers that the module computes with."""
+    """Unit roundoff of the numbers that the module computes with."""
     largest_input: float = _SIZES[1]
     error: str = ""
-    """What it raised at the last call that went wrong."""
+    """Type and message of the last exception of a call."""
     is_random: bool = False
+    """Whether two calls with the same inputs gave different outputs."""
     signs: str = "both"
-    """Of the inputs that it takes: "both" or "positive"."""
+    """Inputs to use: "both" signs, or "positive" (from 0 to 1) alone."""
     training: "Answers | None" = None
-    """The module in the mode in which it came, if that is not evaluation."""
+    """The module in training mode, if it was passed in this mode."""
     outputs_by_form: dict[tuple[str, int, int], list[FloatArray]] = field(default_factory=dict, init=False)
     inputs_by_size: dict[tuple[int, int], FloatArray] = field(default_factory=dict, init=False)
 
@@ -217,8 +218,8 @@ class Answers:
     def first_outputs(self, n: int, n_instances: int, form: str) -> list[FloatArray]:
         """Return all arrays (count, instances, outputs) of the module's result for its first inputs.
 
-        These have n features for each of `n_instances` models, in the order of axes `form`, such as "bif"
-        (see `outputs`). If a second call gives other outputs, `is_random` is set. The result is stored.
+        These inputs have n features for each of `n_instances` models, in the order of axes `form`, such as
+        "bif" (see `outputs`). If a second call gives other outputs, `is_random` is set. The result is stored.
         """
         key = form, n, n_instances
         if key not in self.outputs_by_form:
@@ -231,9 +232,9 @@ class Answers:
         return self.outputs_by_form[key]
 
     def factor(self, model: StackedModel, rows: int | None = None) -> float | None:
-        """Return the factor > 0 times which a model's outputs are the module's, or None if there is none.
+        """Return c > 0 such that the module's outputs are c times those of `model`, or None if there is none.
 
-        They are compared at random inputs and at kinks of the model; with `rows` only at the first `rows`
+        Outputs are compared at random inputs and at kinks of the model; with `rows` only at the first `rows`
         random inputs.
         """
         n_instances, _, n = model.W_in.shape
@@ -252,9 +253,9 @@ class Answers:
     def _agrees_at_kinks(self, model: StackedModel, form: str, k: int, factor: float) -> bool:
         """Return whether the module's k-th array of results is `factor` times the model's outputs near kinks.
 
-        They must agree but for rounding, at random inputs at which a neuron or output of `model` is just on
-        or off (`inputs_at_kinks`), and at some of these as a smaller batch. `form` is the
-        order of axes in which the module is called, such as "bif" (inputs, instances, features).
+        Both must agree but for rounding at random inputs at which a neuron or output of `model` is just on or
+        off (`inputs_at_kinks`), and at some of these as a smaller batch. `form` is the order of axes in which
+        the module is called, such as "bif" (inputs, instances, features).
         """
         rng = np.random.default_rng(1)
         kink_inputs = [inputs_at_kinks(instance, rng, self.largest_input) for instance in model.instances()]
@@ -333,12 +334,12 @@ def allowed_share(model: StackedModel, unit_roundoff: float) -> float:
 def _common_factor(
     model: StackedModel, x: FloatArray, answers: FloatArray, unit_roundoff: float, factor: float | None = None
 ) -> float | None:
-    """Return the factor > 0 times which a model's outputs at `x` are `answers`; None if there is none.
+    """Return c > 0 such that `answers` are c times the outputs of `model` at `x`; None if there is none.
 
-    x is (count, instances, n), `answers` (count, instances, outputs). If a `factor` is passed, only this one
-    is checked. Rounding errors are allowed: a sum of k products is off by at most (k + 2) u times the sum of
-    their sizes, where u is `unit_roundoff`; neurons do not amplify the error, as no activation is steeper
-    than 1. Inputs at which a JumpReLU is within this error of its threshold are left out.
+    x is (count, instances, n), `answers` (count, instances, outputs). If a `factor` is passed, only c =
+    `factor` is checked. Rounding errors are allowed: a sum of k products is off by at most (k + 2) u times
+    the sum of their sizes, where u is `unit_roundoff`; neurons do not amplify the error, as no activation is
+    steeper than 1. Inputs at which a JumpReLU is within this error of its threshold do not count.
     """
     wanted = outputs(model, x)
     if wanted.shape != answers.shape:
@@ -413,8 +414,8 @@ def _torch_answers(module: Any, torch: Any, kind: Any, device: Any) -> Answers:
 def ways_to_call(module: Any) -> Iterator[Iterator[Answers]]:
     """Give an iterator over `Answers`, which call a module in different ways, the most precise first.
 
-    A PyTorch module is copied and called in double precision, then in its own. When the context ends, the
-    module and the global random generators are as they were.
+    A PyTorch module is copied and called in double precision, then in its own. The module and the global
+    random generators are restored when the context ends.
     """
     is_torch = hasattr(module, "state_dict") and hasattr(module, "modules")
     if not is_torch:

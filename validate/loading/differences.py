@@ -80,7 +80,7 @@ def _normalisations(x: FloatArray) -> Iterator[tuple[str, FloatArray, FloatArray
     """Yield ways to normalise inputs x (count, instances, n): (name, shift, divisor, factor).
 
     A module computes with (x - shift) / divisor; one that undoes this multiplies its outputs by the factor
-    and adds the shift. The three are (count, instances, 1).
+    and adds the shift. Shift, divisor and factor are (count, instances, 1).
     """
     mean, norm = x.mean(axis=2, keepdims=True), np.linalg.norm(x, axis=2, keepdims=True)
     zero, deviation = np.zeros_like(mean), x.std(axis=2, keepdims=True, ddof=1)
@@ -119,9 +119,9 @@ def _matching_variant(
 ) -> str:
     """Return the phrase of a model's variant with outputs `answer` at `x`, or "" if there is none.
 
-    Variants have other activations, take the top k neurons, or normalise inputs; "has a GELU on its outputs"
-    is a phrase. x and `answer` are (count, instances, n or n_outputs). Outputs may differ by `allowed`
-    (count, instances, 1); with `batches`, the top k of a whole batch are tried too.
+    Variants have other activations, take the top k neurons, or normalise inputs; a phrase is "has a GELU on
+    its outputs". x is (count, instances, n), `answer` (count, instances, n_outputs). Outputs may differ by
+    `allowed` (count, instances, 1); with `batches`, the top k of a whole batch are tried too.
     """
     z, n_hidden = preactivation(model, x), model.W_in.shape[0] * model.W_in.shape[1]
 

@@ -42,9 +42,9 @@ def _refusal(path: Path, why: str) -> ValueError:
 
 
 def _decode_float8(codes: npt.NDArray[np.uint8], kind: str) -> FloatArray:
-    """Return 8-bit floats as float32, of their bytes, `codes`.
+    """Return 8-bit floats, stored as the bytes `codes`, as float32.
 
-    Their kind is F8_E5M2 (the upper half of a float16) or F8_E4M3.
+    `kind` is F8_E5M2, the upper half of a float16, or F8_E4M3.
     """
     if kind == "F8_E5M2":
         return (codes.astype("<u2") << 8).view("<f2").astype("<f4")
@@ -105,8 +105,8 @@ def _read_torch(path: Path) -> Any:
 def _check_header(file: Any, name: str, size: int, large: bool = False) -> None:
     """Raise ValueError if the header of an .npy `file` claims more bytes than `size` or than models have.
 
-    `file` is open for reading. With `large`, an array of more or longer axes than models have is refused too;
-    `name` is for the message.
+    `file` is open for reading. With `large`, more or longer axes than models have are refused too; `name` is
+    for the message.
     """
     read = np.lib.format.read_array_header_1_0 if np.lib.format.read_magic(file) == (1, 0) else None
     shape, _, kind = (read or np.lib.format.read_array_header_2_0)(file)
@@ -159,7 +159,7 @@ def _check_size(path: Path) -> int:
 def read_file(path: Path) -> Any:
     """Return the arrays of a file by name, or the one array of an .npy file.
 
-    The suffix tells the format; one other than .npy, .npz and .safetensors means PyTorch's. A file that is
+    The suffix decides the format: .npy, .npz, .safetensors, and PyTorch's for any other. A file that is
     damaged, too large or of another kind raises a ValueError.
     """
     size, suffix = _check_size(path), path.suffix.lower()

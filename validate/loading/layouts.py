@@ -26,7 +26,7 @@ class Weights:
     b: FloatArray
     """Bias. Shape (n_features,)."""
     b_saved: bool = True
-    """Whether the bias is known; where a model had one that its file leaves out, `b` is 0."""
+    """Whether the bias is known; if a file leaves out the model's bias, `b` is 0."""
 
     @property
     def tied(self) -> bool:
@@ -76,7 +76,7 @@ def instances_of(axes: Mapping[str, str], arrays: Mapping[str, Any]) -> list[dic
     """Return the arrays of each instance by name, as doubles.
 
     `axes` maps the names of arrays to a letter for each axis: i is the axis of instances, o one of length 1.
-    Neither is in the result.
+    The arrays of the result have neither axis.
     """
     doubles, count = {}, 1
     for name, letters in axes.items():
@@ -96,16 +96,19 @@ class Layout:
 
     name: str
     axes: Mapping[str, str]
-    """Axes of the arrays that have to be there."""
+    """Axes of each required array, a letter for each axis, by the array's name."""
     W_out: str = "W"
+    """Name of the decoder's array."""
     W_in: str = "W"
+    """Name of the encoder's array, the decoder's if the model is tied."""
     b: str | None = None
-    """Without one biases are 0."""
+    """Name of the output bias; None means biases of 0."""
     optional: Mapping[str, str] = field(default_factory=dict)
-    """Axes of what may be there: a bias of the outputs, or one of the hidden neurons, which is folded in."""
+    """Axes of arrays that may be missing: a bias of the outputs or hidden neurons, a scale."""
     hidden_bias: str | None = None
+    """Name of the hidden neurons' bias, which is folded into the output bias."""
     scale: str | None = None
-    """A number that multiplies the outputs."""
+    """Name of a number that multiplies the outputs."""
     b_saved: bool = True
     """Whether files have the bias, if the model has one."""
 
@@ -116,7 +119,7 @@ class Layout:
     def doubt(self, arrays: Mapping[str, Any]) -> str:
         """Return a clause on why hidden neurons of these arrays may have a nonlinearity; "" without a reason.
 
-        Names do not tell: nonlinear networks, above all sparse autoencoders, have layers of the same names.
+        Nonlinear networks, above all sparse autoencoders, have layers of the same names.
         """
         if self.hidden_bias in arrays:
             return f"its hidden neurons have a bias ({self.hidden_bias!r})"

@@ -54,10 +54,10 @@ def is_live(x: Any) -> bool:
         return False
     if callable(getattr(x, "state_dict", None)):
         return hasattr(x, "modules")
-    return hasattr(x, "__dict__") and not hasattr(x, "__array__") and any(_attributes(x))
+    return hasattr(x, "__dict__") and not hasattr(x, "__array__") and any(_array_attributes(x))
 
 
-def _attributes(x: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+def _array_attributes(x: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield (dotted name, array or tensor) of an object's attributes, and of objects in them.
 
     `prefix` stands before the names, `depth` the number of objects around this one.
@@ -67,11 +67,11 @@ def _attributes(x: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str,
             if getattr(value, "ndim", 0) > 0:
                 yield f"{prefix}{name}", value
         elif depth < _DEPTH and hasattr(value, "__dict__") and not callable(getattr(value, "mro", None)):
-            yield from _attributes(value, f"{prefix}{name}.", depth + 1)
+            yield from _array_attributes(value, f"{prefix}{name}.", depth + 1)
         elif depth < _DEPTH and isinstance(value, list | tuple) and len(value) < 100:
             for k, entry in enumerate(value):
                 if hasattr(entry, "__dict__"):
-                    yield from _attributes(entry, f"{prefix}{name}.{k}.", depth + 1)
+                    yield from _array_attributes(entry, f"{prefix}{name}.{k}.", depth + 1)
 
 
 def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
     A weight that is computed from others, as by weight normalisation, has its computed value.
     """
     if not callable(getattr(module, "state_dict", None)):
-        return dict(as_arrays(dict(_attributes(module))))
+        return dict(as_arrays(dict(_array_attributes(module))))
     state = dict(module.state_dict())
     for prefix, part in module.named_modules():
         start = f"{prefix}." if prefix else ""
@@ -99,7 +99,8 @@ def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
 def _registered_before_weights(module: Any) -> str:
     """Return the class name of the last activation before a layer with a matrix, "" if there is none.
 
-    Layers come in the order in which `module` registered them; the first such layer decides.
+    Layers are taken in the order in which `module` registered them. If several layers have a matrix after an
+    activation, the first decides.
     """
     seen = ""
     leaves = [part for part in module.modules() if not list(part.children())]
@@ -185,9 +186,9 @@ def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
 
 
 def _first_match(answers: Answers, readings: Iterable[Reading]) -> tuple[Reading, float] | None:
-    """Return (reading, factor) of the first of `readings` whose outputs times a factor are the module's.
+    """Return (reading, c) for the first of `readings` with the module's outputs, divided by c > 0; or None.
 
-    Readings are models that the arrays may be, `answers` the module as it is called; None if none fits.
+    Readings are models that the arrays may be; `answers` calls the module.
     """
     for reading in readings:
         if answers.factor(reading.parts, _FIRST_ROWS) and (factor := answers.factor(reading.parts)):
@@ -202,8 +203,8 @@ def _load_by_answers(
 
     `readings` are models that the arrays may be by their names. With `is_named` (the caller passed a layout
     or keys) the module must compute one of these; else it may compute any model that the shapes of
-    `all_arrays`, parameters and buffers, allow. A module of no such model raises a
-    ValueError. The note says what a user should know of the match, such as a factor of the outputs.
+    `all_arrays`, parameters and buffers, allow. A module that computes no such model raises a ValueError. The
+    note is for the user, such as on a factor of the outputs.
     """
     match, products = _first_match(answers, readings), []
     if match is None and not is_named:

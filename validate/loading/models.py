@@ -39,9 +39,9 @@ class LoadedModel:
     models: tuple[Model, ...]
     """One for each instance."""
     has_bias: bool = True
-    """Whether the bias is known; where a model had one that its file leaves out, it is 0."""
+    """Whether the bias is known; if a file leaves out the model's bias, it is 0 here."""
     note: str = ""
-    """What is to be known of it besides."""
+    """Remark for the user, such as that the module's outputs have a factor."""
 
     def __str__(self) -> str:
         known = "" if self.has_bias else ", without its bias"
@@ -78,7 +78,7 @@ def state_of(model: Any) -> Mapping[Any, Any]:
 
 
 def _weights_in(folder: Path) -> Path:
-    """Return the file of weights in a folder: that of SAELens, or the only file with a usual ending."""
+    """Return the path of the weights in a folder: SAELens' file, or the only file with a usual ending."""
     files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in _ENDINGS]
     named = [file for file in files if file.name == _WEIGHTS] or files
     if len(named) != 1:
@@ -93,7 +93,8 @@ def _weights_in(folder: Path) -> Path:
 def _read_path(path: Path) -> tuple[Any, Any]:
     """Return (arrays, settings) of a file, or of a folder with one; settings are {} if there are none.
 
-    Settings come from SAELens' file beside the weights, from a folder's configuration, or are Gemma Scope's.
+    Settings are read from SAELens' configuration beside the weights, or a folder's; for Gemma Scope they are
+    known.
     """
     file = _weights_in(path) if isdir(path) else path
     of_folder = _CONFIGURATIONS if isdir(path) else _CONFIGURATIONS[:1] * (file.name == _WEIGHTS)
@@ -140,8 +141,8 @@ def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel
 def _load_states(states: list[Mapping[Any, Any]], cfg: Any, hints: Hints) -> LoadedModel:
     """Return the models of all state dicts, `states`, in one `LoadedModel`.
 
-    Each has its own settings, or else `cfg`. `hints` are the caller's layout, names of arrays (`keys`) and
-    `apply_b_dec_to_input`.
+    A state dict without settings of its own has the settings `cfg`. `hints` are the caller's layout, names of
+    arrays (`keys`) and `apply_b_dec_to_input`.
     """
     parts = [_load_state(state, settings_beside(state) or cfg, hints) for state in states]
     models = [model for part in parts for model in part.models]
@@ -161,10 +162,11 @@ def load(
 ) -> LoadedModel:  # fmt: skip
     """Return all models in a module, state dict, path, array or tuple, and the layout that was recognised.
 
-    If `law` is a `Features`, its number of features tells the axes of a matrix; `layout` is the name of a
-    layout of public code, `keys` maps W_in, W_out, b and the like to names of arrays, and
-    `apply_b_dec_to_input` says whether an autoencoder subtracts b_dec from its input. A module is called on
-    random inputs; if its outputs differ from those of every model of its arrays, a ValueError says how.
+    If `law` is a `Features`, its number of features decides which axis of a matrix is that of the features;
+    `layout` is the name of a layout of public code, `keys` maps W_in, W_out, b and the like to names of
+    arrays, and `apply_b_dec_to_input` says whether an autoencoder subtracts b_dec from its input. A module is
+    called on random inputs; if its outputs differ from those of every model of its arrays, a ValueError says
+    how.
     """
     hints = Hints(layout, keys, apply_b_dec_to_input)
     if isinstance(x, Model):
@@ -229,7 +231,7 @@ def model_of(
         for a tied model; or for "W_enc", "W_dec", "b_enc" and "b_dec" of a sparse autoencoder with ReLUs.
     apply_b_dec_to_input : bool, optional
         Whether an autoencoder of a state dict or file subtracts `b_dec` from its input; by default as in its
-        settings. A module's outputs tell it.
+        settings. For a module its outputs decide.
     """
     loaded = load(x, law, layout=layout, keys=keys, apply_b_dec_to_input=apply_b_dec_to_input)
     if instance is not None:

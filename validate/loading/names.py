@@ -24,10 +24,10 @@ _STRAY_NAMES = {
 }  # fmt: skip
 
 
-def _words(name: str) -> list[str]:
+def _split_words(name: str) -> list[str]:
     """Return the words and numbers of a name.
 
-    >>> _words("model.W_enc.0"), _words("stepSize2")
+    >>> _split_words("model.W_enc.0"), _split_words("stepSize2")
     (['model', 'w', 'enc', '0'], ['step', 'size', '2'])
     """
     return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)]
@@ -36,17 +36,17 @@ def _words(name: str) -> list[str]:
 def is_stray(name: str) -> bool:
     """Return whether an array's name is that of importance, losses, steps and the like."""
     last = name.rpartition(".")[2].lower()
-    return last in _STRAY_NAMES or (_words(last) or [""])[-1] in _STRAYS
+    return last in _STRAY_NAMES or (_split_words(last) or [""])[-1] in _STRAYS
 
 
 def may_be_bias(name: str, hidden: bool = False) -> bool:
-    """Return whether a vector's name allows that it is a bias of the outputs, or with `hidden` of neurons."""
-    return not (_NO_BIAS if hidden else _NO_BIAS | _ENCODER) & {*_words(name)}
+    """Return whether a vector's name may be that of an output bias, or with `hidden` of the neurons' bias."""
+    return not (_NO_BIAS if hidden else _NO_BIAS | _ENCODER) & {*_split_words(name)}
 
 
 def _role(name: str) -> int:
     """Return 0 for the name of an encoder, 1 for that of a decoder, -1 for other names."""
-    words = {*_words(name)}
+    words = {*_split_words(name)}
     has_role = [bool(words & _ENCODER), bool(words & _DECODER)]
     return has_role.index(True) if sum(has_role) == 1 else -1
 
@@ -54,7 +54,8 @@ def _role(name: str) -> int:
 def encoder_first(left: str, right: str) -> tuple[str, str] | None:
     """Return the names `left` and `right` with that of the encoder first, or None if they tell no roles.
 
-    Entries of a `torch.nn.Sequential` tell only if they are consecutive: between 0 and 2 is an activation.
+    The order of entries "0.weight" and so on of a `torch.nn.Sequential` counts only if they are consecutive:
+    between 0 and 2 is an activation.
 
     >>> encoder_first("unembed.weight", "embed.weight"), encoder_first("fc1.weight", "fc2.weight")
     (('embed.weight', 'unembed.weight'), None)

@@ -23,10 +23,11 @@ class NetworkLayout:
 
     name: str
     axes: Mapping[str, str]
-    """Axes of the arrays that have to be there."""
+    """Axes of each required array, a letter for each axis, by the array's name."""
     make_model: Callable[[dict[str, FloatArray]], Model]
-    """Of the arrays of one instance."""
+    """Function from the arrays of one instance by name to its model."""
     optional: Mapping[str, str] = field(default_factory=dict)
+    """Axes of arrays that may be missing."""
     named: bool = False
     """Whether the layout must be named: the arrays might be of another kind of model too."""
     overcomplete: bool = False
@@ -53,9 +54,9 @@ def _network_maker(
 ) -> Callable[[dict[str, FloatArray]], Model]:
     """Return a function from arrays by name to a model.
 
-    W_in, W_out, b_in, b and `thresholds` are their names. Arrays of the last three may be missing: biases are
-    then 0, and neurons ReLUs. With `transposed`, matrices are (inputs, outputs); `output` is the activation
-    of the outputs.
+    W_in, W_out, b_in, b and `thresholds` are names of arrays. Without the arrays b_in or b these biases are
+    0, without `thresholds` neurons are ReLUs. With `transposed`, matrices are (inputs, outputs); `output` is
+    the activation of the outputs.
     """
 
     def make_model(arrays: dict[str, FloatArray]) -> Model:
@@ -86,7 +87,7 @@ def _add_linear_path(model: Model, by: FloatArray) -> Model:
 def _residual_mlp(arrays: dict[str, FloatArray]) -> Model:
     """Return the model of goodfire-ai/spd's residual MLP of one layer, the residual path as neurons.
 
-    It computes U' (r + W_out ReLU(W_in r + b_in) + b), r = E' x. `arrays` have its names: E, "W_E"
+    The MLP computes U' (r + W_out ReLU(W_in r + b_in) + b) with r = E' x. `arrays` have its names: E, "W_E"
     (n_features, d); U, "W_U" (d, n_features); weights and biases of "layers.0.mlp_in", "layers.0.mlp_out".
     """
     E, U = arrays["W_E"], arrays["W_U"]
@@ -99,8 +100,8 @@ def _residual_mlp(arrays: dict[str, FloatArray]) -> Model:
 def _skip_network(arrays: dict[str, FloatArray]) -> Model:
     """Return the model of layers W1, W2 with a skip connection from x to the outputs, as neurons.
 
-    It computes W2 ReLU(W1 x + b1) + b2 + x; the path x is ReLU(x) - ReLU(-x) of further hidden neurons.
-    `arrays` has "W1", "W2" and biases "b1", "b2", or else these are 0.
+    The network computes W2 ReLU(W1 x + b1) + b2 + x, and x = ReLU(x) - ReLU(-x) takes further hidden neurons.
+    `arrays` has "W1", "W2" and biases "b1", "b2"; a missing bias is 0.
     """
     model = _network_maker("W1", "W2", "b1", "b2")(arrays)
     return _add_linear_path(model, np.eye(model.n_features))
@@ -118,8 +119,8 @@ def _embedded_network(arrays: dict[str, FloatArray]) -> Model:
 def _arena_autoencoder(arrays: dict[str, FloatArray]) -> Model:
     """Return the autoencoder of ARENA's exercises, which normalises the rows of its decoder at each call.
 
-    `arrays` has "W_enc" (d, latents), "b_enc", "b_dec" (d,), which is subtracted from inputs too, and, unless
-    the decoder is the encoder's transpose, "_W_dec" (latents, d).
+    `arrays` has "W_enc" (d, latents), "b_enc" (latents,), and "b_dec" (d,), which is also subtracted from
+    inputs. An untied decoder is "_W_dec" (latents, d).
     """
     W_enc, b_dec = arrays["W_enc"], arrays["b_dec"]
     W_dec = arrays.get("_W_dec", W_enc.T)
@@ -128,9 +129,9 @@ def _arena_autoencoder(arrays: dict[str, FloatArray]) -> Model:
 
 
 def _centred_autoencoder(arrays: dict[str, FloatArray]) -> Model:
-    """Return dictionary_learning's autoencoder: its bias is subtracted from inputs and added to outputs.
+    """Return dictionary_learning's autoencoder, whose "bias" is subtracted from inputs and added to outputs.
 
-    `arrays` has its names: "encoder.weight", "encoder.bias", "decoder.weight", and "bias".
+    `arrays` has "encoder.weight", "encoder.bias", "decoder.weight" and "bias".
     """
     W_enc, b_dec = arrays["encoder.weight"], arrays["bias"]
     b_in = arrays["encoder.bias"] - W_enc @ b_dec
@@ -235,8 +236,8 @@ NETWORK_NAMES = (*(network.name for network in NETWORKS), _LINEAR)
 def linear_layers(arrays: Mapping[str, Any]) -> tuple[str, list[Model]] | None:
     """Return (name, [toy model]) of a deep network whose hidden layers are linear, or None.
 
-    Its layers are "linear1", "hidden_layers.0" and so on, and "linear2" of `arrays`; W_in is the product of
-    all but the last, which is W_out.
+    The layers in `arrays` are "linear1", "hidden_layers.0" and so on, and "linear2"; W_out is the last, and
+    W_in the product of all others.
     """
     if _DEEP not in arrays or not {"linear1.weight", "linear2.weight"} <= arrays.keys():
         return None
@@ -258,8 +259,8 @@ def network_readings(arrays: Mapping[str, Any]) -> list[tuple[str, list[Model]]]
 def recognise_network(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list[Model]] | None:
     """Return (layout name, models of the instances) of a network, or None if arrays are no network.
 
-    If arrays may be a sparse autoencoder too, or have nonlinear outputs, `layout` must name the layout, or a
-    ValueError asks for it; a transcoder with other outputs than inputs needs no name.
+    If arrays may be a sparse autoencoder too, or have nonlinear outputs, `layout` must name the layout, else
+    a ValueError asks for it; a transcoder with other outputs than inputs needs no name.
     """
     if layout in (None, _LINEAR) and (linear := linear_layers(arrays)) is not None:
         return linear

@@ -73,7 +73,7 @@ def outputs(model: StackedModel, x: FloatArray) -> FloatArray:
 def magnitude(model: StackedModel, x: FloatArray) -> FloatArray:
     """Return |W_out| (|W_in| |x| + |b_in|) + |b|, the scale of rounding errors of each output.
 
-    Its shape is (count, instances, n_outputs), for inputs x (count, instances, n_features).
+    The result is (count, instances, n_outputs), for inputs x (count, instances, n_features).
     """
     h = times(np.abs(model.W_in), np.abs(x)) + np.abs(model.b_in)
     return times(np.abs(model.W_out), h) + np.abs(model.b)

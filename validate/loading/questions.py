@@ -14,7 +14,7 @@ from .names import encoder_first, may_be_bias
 def _matrix_pairs(arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield names (encoder, decoder) of two matrices of the same sizes, in both orders if names do not tell.
 
-    A single matrix of `arrays` is both. More than two are no model of one hidden layer.
+    A single matrix of `arrays` is both. With more than two matrices nothing is yielded.
     """
     matrices = [name for name, array in arrays.items() if np.ndim(array) == 2 and 1 not in np.shape(array)]
     if len(matrices) == 1:
@@ -24,7 +24,7 @@ def _matrix_pairs(arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from [pair] if pair else permutations(matrices)
 
 
-def _ready_keys(arrays: Mapping[str, Any]) -> tuple[str, str]:
+def _keys_texts(arrays: Mapping[str, Any]) -> tuple[str, str]:
     """Return texts of possible arguments `keys`: for a toy model, and for a sparse autoencoder with ReLUs.
 
     Such an argument, "keys={…}", maps parts such as W_in to names of arrays. A text is "" if no keys fit
@@ -60,7 +60,7 @@ def _autoencoder_hint(keys: str) -> str:
 
 def ask_names(arrays: Mapping[str, Any]) -> str:
     """Return the message that asks for the layout, or the roles, of arrays of no known layout."""
-    toy, autoencoder = _ready_keys(arrays)
+    toy, autoencoder = _keys_texts(arrays)
     say = f"; or, if it is ReLU(W_out W_in x + b), Model.of(model, {toy or 'keys=...'}) must name its arrays"
     return (
         f"`model` must have a known layout (validate.audit.LAYOUTS has {len(LAYOUTS)})"
@@ -72,20 +72,20 @@ def ask_names(arrays: Mapping[str, Any]) -> str:
 def ask_linear(arrays: Mapping[str, Any], layout: Layout, why: str) -> str:
     """Return the message that asks whether hidden neurons are linear; `why` is the reason for doubt.
 
-    `layout` is that by which the arrays are read if they are.
+    `layout` is the layout of the arrays if their hidden neurons are linear.
     """
     keys = {"W_in": layout.W_in} | ({"b": layout.b} if layout.b else {})
     say = f"layout={layout.name!r}" if layout in LAYOUTS else f"keys={keys!r}"
     return (
         "`model` must have no nonlinearity on its hidden neurons, which its arrays do not tell; they may be "
         f"those of a sparse autoencoder: {why}. If it has none, say so by Model.of(model, {say})"
-        f"{_autoencoder_hint(_ready_keys(arrays)[1])}; or pass the module, which is called; got "
+        f"{_autoencoder_hint(_keys_texts(arrays)[1])}; or pass the module, which is called; got "
         f"{summarise_shapes(arrays)}."
     )
 
 
 def ask_axis(arrays: Mapping[str, Any], fitting: list[Layout]) -> str:
-    """Return the message that asks whether a matrix is W_in or its transpose, where both layouts fit.
+    """Return the message that asks whether a matrix is W_in or its transpose, if layouts of both kinds fit.
 
     `fitting` are the layouts that names and shapes allow.
     """

@@ -40,9 +40,9 @@ def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
 
 
 def _bias_choices(vectors: Mapping[str, FloatArray], *shape: int) -> list[tuple[str, FloatArray]]:
-    """Return the choices (name, vector) for a bias: zeros, named "", and all vectors of this shape.
+    """Return the choices (name, vector) for a bias: zeros, named "", and all `vectors` of this shape.
 
-    `vectors` are arrays by name, and `shape` is (instances, length), as theirs.
+    `vectors` are arrays (instances, length) by name, and `shape` is (instances, length).
     """
     return [
         ("", np.zeros(shape)),
@@ -53,8 +53,8 @@ def _bias_choices(vectors: Mapping[str, FloatArray], *shape: int) -> list[tuple[
 def _encoder_choices(matrices: Mapping[str, FloatArray]) -> Iterator[tuple[str, FloatArray]]:
     """Yield the choices (name, W_in) for the encoder: each of the `matrices`, as it is and transposed.
 
-    Matrices by name, and W_in, are (instances, n_hidden, n_features). Before a single square matrix, W_in may
-    also be the identity, named "".
+    Matrices by name, and W_in, are (instances, n_hidden, n_features). If there is only one matrix and it is
+    square, as in ReLU(M x + b), W_in may also be the identity, named "".
     """
     for name, W in matrices.items():
         yield name, W

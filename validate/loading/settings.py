@@ -71,23 +71,17 @@ class Settings:
 
     architecture: str = "standard"
     apply_b_dec_to_input: bool | None = None
-    """None where the configuration does not say."""
+    """Whether b_dec is subtracted from inputs; None if the configuration does not say."""
     finetuning_scaling_factor: bool = False
 
 
 def _refusal(rule: str, key: str, value: Any) -> ValueError:
-    """Return the ValueError for a bad `value` of the setting `key`.
-
-    It says that a model must obey the `rule`.
-    """
+    """Return the ValueError that a model must obey `rule`, for a bad `value` of the setting `key`."""
     return ValueError(f"`model` must {rule}; got {short_repr(value)} for {key} in its cfg.")
 
 
 def _flag(key: str, value: Any) -> bool:
-    """Return the `value` of the setting `key` as a bool.
-
-    It may be text such as "true" or "no". Else ValueError.
-    """
+    """Return the `value` of the setting `key` as a bool; ValueError unless a bool or text such as "no"."""
     if isinstance(value, bool):
         return value
     words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

@@ -29,9 +29,9 @@ def _fit_slopes(
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return (M, b) of ReLU(M x + b) from the slopes of a module where its outputs are large.
 
-    `answers` calls the module with inputs of n features; `array_index` is that of an array in its result,
-    which has `n_outputs`. None if the slopes show that the module is of another form, or if this
-    array is missing or not finite for some inputs.
+    `answers` calls the module with inputs of n features; the module's result has an array of `n_outputs` at
+    `array_index`. None if the slopes show that the module is of another form, or if this array is missing or
+    not finite for some inputs.
     """
     t, eye = answers.largest_input, np.eye(n)
 

@@ -55,17 +55,17 @@ _MOST_LEVELS = 100
 
 
 def synthetic_law(config: Any) -> Features | CopulaFeatures:
-    """Return the law of the features that SAELens' generator draws: exact where `Features` has it.
+    """Return the law of the features that SAELens' generator draws, as `Features` if these can be so.
 
-    Else it is a `CopulaFeatures`, which can only be drawn. `config` is a configuration (mapping, path or
-    object), or the live model or generator.
+    Any other law is a `CopulaFeatures`, which can only be drawn. `config` is a configuration (mapping, path
+    or object), or the live model or generator.
     """
     law = _law_of(config)
     return _exact_law(law) or law
 
 
 def _exact_law(law: CopulaFeatures) -> Features | None:
-    """Return the law of SAELens' generator, `law`, as `Features`; None if these have no such law."""
+    """Return the law of SAELens' generator, `law`, as `Features`; None if no `Features` has this law."""
     p, mean, std = law.p, law.mean, law.std
     trees = [root for root in law.roots if root.children]
     if np.any(law.factor) or any(count_patterns(tree) > _MOST_PATTERNS for tree in trees):
@@ -89,8 +89,7 @@ def synthetic_dictionary(config: Mapping[str, Any]) -> FloatArray:
     """Return the dictionary, (d, n_features), that SAELens makes of a configuration on a CPU.
 
     Random directions of length 1 take steps of Adam down the sum of squared cosines of pairs, in single
-    precision. That is quick: of the directions E, a row each, the sum over all pairs is that of the squares
-    of E'E, which is (d, d). On a GPU PyTorch draws other directions from the same seed.
+    precision. On a GPU PyTorch draws other directions from the same seed.
 
     >>> phi = synthetic_dictionary({"num_features": 4, "hidden_dim": 3, "seed": 0, "orthogonalization": {}})
     >>> phi.shape, (phi**2).sum(axis=0).round(3)
@@ -111,6 +110,7 @@ def synthetic_dictionary(config: Mapping[str, Any]) -> FloatArray:
         for step in range(1, 1 + steps):
             length = np.sum(E**2, axis=1, keepdims=True)
             # Of the sum over pairs of (e_i e_j)^2, and n times that of (|e_i|^2 - 1)^2, which keeps lengths.
+            # The sum over pairs is that of the squares of E'E, which is only (d, d).
             gradient = 4.0 * (E @ (E.T @ E) - length * E) + 4.0 * shape[0] * (length - 1.0) * E
             mean += (1.0 - _ADAM_MEAN) * (gradient - mean)
             square += (1.0 - _ADAM_SQUARE) * (gradient**2 - square)
@@ -126,7 +126,7 @@ def synthetic_dictionary(config: Mapping[str, Any]) -> FloatArray:
 def _law_of(config: Any) -> CopulaFeatures:
     """Return the law of SAELens' generator, by its probabilities, magnitudes, correlation and hierarchy.
 
-    `config` is a configuration (mapping, path or object), or the live model or generator.
+    `config` is as for `synthetic_law`: a configuration, or the live model or generator.
     """
     generator = getattr(config, "activation_generator", config)
     if hasattr(generator, "firing_probabilities"):
@@ -150,8 +150,8 @@ def _law_of(config: Any) -> CopulaFeatures:
 def _law_of_generator(generator: Any, hierarchy: Any) -> CopulaFeatures:
     """Return the law of SAELens' live generator, by its probabilities, magnitudes, correlation, hierarchy.
 
-    `hierarchy` is that of the features of the live model, None for none; a generator that modifies
-    activations by a rule needs one, or a ValueError is raised.
+    `hierarchy` is that of the live model's features, None for none. A generator with a function that modifies
+    activations raises a ValueError unless there is a hierarchy.
     """
     if generator.modify_activations is not None and hierarchy is None:
         rule = "a generator without `modify_activations`, whose code is not read, or the SyntheticModel"
@@ -169,9 +169,9 @@ def _law_of_generator(generator: Any, hierarchy: Any) -> CopulaFeatures:
 
 
 def _options(where: str, settings: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `settings` completed with SAELens' defaults; ValueError for keys that it lacks.
+    """Return `settings` completed with SAELens' defaults; ValueError for keys that SAELens lacks.
 
-    `where` names them in the message.
+    `where` says in the message whose settings these are.
     """
     if not isinstance(settings, Mapping):
         raise ValueError(f"`config` must have a mapping as {where}; got {short_repr(settings)}.")
@@ -183,8 +183,9 @@ def _options(where: str, settings: Any, defaults: Mapping[str, Any]) -> dict[str
 def _law_of_config(config: Any, arrays: Mapping[str, Any], roots: tuple[Node, ...] | None) -> CopulaFeatures:
     """Return the law of the probabilities, magnitudes, correlation and hierarchy that a `config` makes.
 
-    `arrays` ("firing_probabilities", "correlation_factor") and `roots`, the trees of the hierarchy (of
-    features, each on only if its parent is), were saved with it, if any; others are drawn from its seed.
+    `arrays` has saved "firing_probabilities" and "correlation_factor", `roots` are the saved trees of the
+    hierarchy, in which a feature is on only if its parent is. What was not saved is drawn from the seed of
+    `config`.
     """
     settings = _options("the model", config, _MODEL)
     n = integer("config['num_features']", settings["num_features"], 1)
@@ -197,7 +198,7 @@ def _law_of_config(config: Any, arrays: Mapping[str, Any], roots: tuple[Node, ..
         hierarchy = _options("hierarchy", settings["hierarchy"], _HIERARCHY)
         roots = _generated_roots(n, hierarchy, seed) if roots is None else roots
         if hierarchy["compensate_probabilities"]:
-            p = _compensated(p, roots)
+            p = _compensate_hierarchy(p, roots)
     factor = None
     if settings["correlation"] is not None:
         correlation = _options("correlation", settings["correlation"], _CORRELATION)
@@ -213,9 +214,9 @@ def _law_of_config(config: Any, arrays: Mapping[str, Any], roots: tuple[Node, ..
 def _roots_of(hierarchy: Any, levels: int = _MOST_LEVELS) -> tuple[Node, ...]:
     """Return the trees of a saved hierarchy: nodes are features, on only if the nearest one above is.
 
-    `hierarchy` is a list of root nodes, or a mapping with them at "roots". A node is a mapping with
-    "feature_index" (None if it only holds children), and its "children", a list of nodes. Other forms, or
-    more than `levels` levels, raise a ValueError.
+    `hierarchy` is a list of root nodes, or a mapping with this list at "roots". A node is a mapping with
+    "feature_index" (None if the node only groups its children), and "children", a list of nodes. Other forms,
+    or more than `levels` levels, raise a ValueError.
     """
     nodes = hierarchy.get("roots") if levels == _MOST_LEVELS and isinstance(hierarchy, Mapping) else hierarchy
     if not isinstance(nodes, Sequence) or (nodes and not levels):
@@ -249,14 +250,19 @@ def _torch_draws(what: str, kind: str, shape: tuple[int, ...], seed: Any, offset
 
 
 def _seed(what: str, seed: Any, offset: int) -> int:
-    """Return the seed of what is drawn, `seed` + `offset`; ValueError for None, as the law is then random."""
+    """Return the seed of a draw, `seed` + `offset`; ValueError for None, as the law is then random.
+
+    `what` names the drawn quantity in the error.
+    """
     if seed is None:
         rule = f"a seed, as its {what} is drawn at random; or be the SyntheticModel"
         raise ValueError(f"`config` must have {rule}; got None.")
     return integer("config['seed']", seed, 0) + offset
 
 
-def _named(where: str, setting: Any, kinds: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+def _generator_settings(
+    where: str, setting: Any, kinds: Mapping[str, dict[str, Any]]
+) -> tuple[str, dict[str, Any]]:
     """Return the name of a generator of numbers, one of `kinds`, and its settings with defaults.
 
     `setting` is the configuration's value at the key `where`: a mapping with name and settings.
@@ -273,7 +279,7 @@ def _firing_probabilities(setting: Any, n: int, seed: Any) -> FloatArray:
     "random" uses the configuration's `seed`.
     """
     where = "firing_probability"
-    kind, options = _named(where, setting, _CHANCES)
+    kind, options = _generator_settings(where, setting, _CHANCES)
 
     def positive(key: str, high: float = np.inf) -> float:
         """Return the validated option `key`, above 0 and at most `high`."""
@@ -292,14 +298,14 @@ def _firing_probabilities(setting: Any, n: int, seed: Any) -> FloatArray:
 
 
 def _magnitudes(where: str, setting: Any, n: int, seed: Any, offset: int) -> FloatArray:
-    """Return the means or standard deviations (`where` tells which) of the features' values, shape (n,).
+    """Return the means or standard deviations, as `where` says, of the features' values, shape (n,).
 
     `setting` is a number for all, or a mapping with the name of a generator, such as "folded_normal", and its
     numbers. Random ones are drawn with the configuration's `seed` plus `offset`, as SAELens does.
     """
     if not isinstance(setting, Mapping):
         return np.full(n, number(f"config['{where}']", setting))
-    kind, options = _named(where, setting, _MAGNITUDES)
+    kind, options = _generator_settings(where, setting, _MAGNITUDES)
     first, second = (
         number(f"config['{where}']['{key}']", options[key]) if key in options else 0.0
         for key in {"constant": ("value", ""), "folded_normal": ("mean", "std")}.get(kind, ("start", "end"))
@@ -375,11 +381,11 @@ def _generated_roots(n: int, options: Mapping[str, Any], seed: Any) -> tuple[Nod
     return tuple(nodes[feature] for feature in range(count))
 
 
-def _compensated(p: FloatArray, roots: Sequence[Node]) -> FloatArray:
+def _compensate_hierarchy(p: FloatArray, roots: Sequence[Node]) -> FloatArray:
     """Return probabilities, at most 1, that make features in a hierarchy fire about as often as p (n,) says.
 
-    With p itself they fire less often, as a feature needs its parent on and its rivals, exclusive children of
-    the same parent, off. `roots` are the trees of the hierarchy.
+    A feature fires less often than its probability says, as it needs its parent on, and exclusive children of
+    the same parent off. `roots` are the trees of the hierarchy.
     """
     factors = np.ones(p.size)
     for node, above, _ in walk(roots):

@@ -84,7 +84,7 @@ def _without_copies(arrays: Mapping[str, Any]) -> dict[str, Any]:
 def _fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
     """Return the layouts of public code that arrays fit, or else those of any names for W_in, W_out and b.
 
-    `arrays` are a toy model's, by name; a matrix that stands there twice may count once.
+    `arrays` are a toy model's, by name. A matrix with two names may count once.
     """
     distinct = _without_copies(arrays)
     for candidates in (arrays, distinct):
@@ -96,8 +96,8 @@ def _fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
 def _layouts_of_any_names(arrays: Mapping[str, Any]) -> list[Layout]:
     """Return the layouts of a matrix and a bias, or of two matrices if names tell which is the encoder.
 
-    With two matrices in `arrays` there must be fewer hidden neurons than features; a "weight" is (outputs,
-    inputs), as PyTorch's.
+    Names in `arrays` may be unknown. Two matrices must have fewer hidden neurons than features; one named
+    "weight" is (outputs, inputs), as in PyTorch.
     """
     for b in filter(may_be_bias, arrays):
         matrices = [name for name in arrays if name != b]
@@ -149,7 +149,7 @@ def _check_arrays(
 ) -> dict[str, Any]:
     """Return a toy model's arrays of real numbers by name, without importance, losses and the like.
 
-    Other mappings than a toy model's state dict, and bad values of `layout` or `keys`, raise a ValueError.
+    Mappings that are no toy model's state dict, and bad values of `layout` or `keys`, raise a ValueError.
     """
     if not isinstance(arrays, Mapping):
         raise ValueError(f"`arrays` must be a state dict; got {short_repr(arrays)}.")

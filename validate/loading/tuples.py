@@ -24,7 +24,8 @@ def _real_array(value: Any) -> FloatArray:
 def _orient_encoder(W: FloatArray, n_features: int | None) -> FloatArray:
     """Return the matrix of a tied model as (n_hidden, n_features), transposed if necessary.
 
-    The axis of features is that of length `n_features`, or else the longer one. ValueError if neither tells.
+    The axis of features has length `n_features`, or is the longer one if that is None. ValueError if neither
+    tells.
     """
     if W.ndim != 2:
         shape = f"shape {W.shape}" if W.ndim else "a single number"

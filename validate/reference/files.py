@@ -91,7 +91,7 @@ def refuse_same_file(output: str | Path, inputs: Mapping[str, Any], name: str = 
 
 
 def _is_same_file(path: Path, other: Path) -> bool:
-    """Return whether two paths lead to one file, or would if it existed."""
+    """Return whether two paths lead to one file, or would if there were a file."""
     if max(len(str(path)), len(str(other))) > _LONGEST:
         return False
     try:
@@ -104,8 +104,8 @@ def _is_same_file(path: Path, other: Path) -> bool:
 def output_file(path: str | Path, name: str = "path", *, make_folder: bool = False) -> Path:
     """Return a path at which a file can be written: nothing is there yet, or an ordinary file.
 
-    Otherwise a ValueError names the argument `name`. A link is refused too, as writing would replace the link
-    and not the file that it leads to. The folder has to exist, or is made if `make_folder`.
+    Anything else raises a ValueError that names the argument `name`. A link is refused too, as writing would
+    replace the link and not the file that it leads to. The folder has to exist, or is made if `make_folder`.
     """
     target, rule = Path(path), ""
     try:
@@ -325,10 +325,7 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
 
 @as_annotated
 def output_folder(path: str | Path, name: str = "out") -> Path:
-    """Create a folder with its parents and return it.
-
-    ValueError, naming `name`, if it cannot be written in.
-    """
+    """Create a folder with its parents and return it; ValueError, naming `name`, if it is not writable."""
     folder = Path(path)
     try:
         if not str(path).encode():

@@ -90,7 +90,7 @@ def _open_verified(path: Path, checksum: str, *_: int) -> tuple[xr.Dataset, dict
 def facts(dataset: str) -> dict[str, dict[str, Any]]:
     """Return the provenance of each run of a dataset by name: a dict with the keys `run_datasets.FACTS`.
 
-    These are experiment, settings, commit, made, machine, libraries and wall_seconds.
+    The keys are experiment, settings, commit, made, machine, libraries and wall_seconds.
 
     >>> facts("codes_lines")["codes.lines"]["settings"]["lowest"]
     1e-06
@@ -141,8 +141,8 @@ def _matches(value: Any, wanted: Any) -> bool:
 def read(dataset: str, **where: Any) -> xr.Dataset:
     """Return the only run of a dataset that fulfils conditions, as its function returned it.
 
-    Conditions `where` are on ``run`` (its name), ``experiment`` or settings, as in `read_runs`. Its
-    attributes have its provenance, with ``stored_file``, ``stored_date`` and ``stored_device`` added.
+    Conditions `where` are on ``run`` (its name), ``experiment`` or settings, as in `read_runs`. The result's
+    attributes are the run's provenance, and ``stored_file``, ``stored_date`` and ``stored_device``.
 
     >>> read("unequal_width", run="unequal.often")["alpha"].values.tolist()
     [0.0, 0.25, 0.5]

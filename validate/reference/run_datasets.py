@@ -36,10 +36,9 @@ def _label_union(labels: Sequence[list[Any]]) -> list[Any]:
 
 
 def _label_span(dim: str, labels: list[Any], union: list[Any]) -> list[int]:
-    """Return [start, stop] with ``union[start:stop]`` a run's labels along `dim`.
+    """Return [start, stop] such that ``union[start:stop]`` are a run's `labels` along the dimension `dim`.
 
-    `union` is the list of all runs' labels. A ValueError is raised if `labels` do not follow one another
-    there.
+    `union` has the labels of all runs. A ValueError is raised if `labels` do not follow one another there.
     """
     first = union.index(labels[0])
     if union[first : first + len(labels)] != labels:
@@ -90,12 +89,12 @@ def combine_runs(
 
 
 def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return the layout of a run, `ds`: what `extract_run` needs to restore it from the combined dataset.
+    """Return the layout of a run, `ds`, with which `extract_run` restores it from the combined dataset.
 
-    Keys are "rows", the size of each dimension in `rows` (whose combinations become rows of the combined
-    dataset); "spans", for each other dimension the [start, stop] of the run's labels in `coords`, the labels
-    of all runs; "variables", the dimensions of each; "types", of those that are integers or bools; and
-    "coordinates", their names.
+    "rows" has the size of each dimension in `rows`, whose combinations become rows of the combined dataset;
+    "spans" has for each other dimension the [start, stop] of the run's labels in `coords`, the labels of all
+    runs; "variables" has the dimensions of each variable, "types" the types of integers and bools, and
+    "coordinates" the names of coordinates.
     """
     row_sizes = {dim: ds.sizes[dim] for dim in rows if dim in ds.sizes}
     spans = {dim: _label_span(dim, ds[dim].values.tolist(), coords[dim]) for dim in coords if dim in ds.dims}
@@ -211,7 +210,7 @@ def _stack_blocks(
 def read_facts(ds: xr.Dataset) -> dict[str, dict[str, Any]]:
     """Return the provenance of each run of a dataset by name: a dict with the keys `FACTS`, JSON parsed.
 
-    These are experiment, settings, commit, made, machine, libraries and wall_seconds. `ds` is from
+    The keys are experiment, settings, commit, made, machine, libraries and wall_seconds. `ds` is from
     `combine_runs`, or of a single run, whose attributes are its provenance.
     """
     if MEASUREMENT not in ds.dims:
@@ -227,9 +226,9 @@ def read_facts(ds: xr.Dataset) -> dict[str, dict[str, Any]]:
 
 @as_annotated
 def extract_run(ds: xr.Dataset, name: str) -> xr.Dataset:
-    """Return a run of a combined dataset, `ds`, as it was before `combine_runs`; of a single run, a copy.
+    """Return a run of a combined dataset, `ds`, as it was before `combine_runs`.
 
-    An unknown name raises a ValueError.
+    A dataset of a single run is copied. An unknown name raises a ValueError.
     """
     names = list(read_facts(ds))
     if name not in names:

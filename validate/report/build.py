@@ -57,7 +57,7 @@ class Report:
 
 
 def _result_or_message(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return ``work(*arguments)``, no text, or if that raises the error as text, so that others go on.
+    """Return ``work(*arguments)``, which is no text, or the text of the error that it raised.
 
     A full disk or memory raises the error, as no other task could finish either.
     """
@@ -73,9 +73,9 @@ def _render_topic(results: ResultCache, subfolder: str, section: str, topic_name
     """Return a topic's HTML and files, from an earlier run if nothing has changed.
 
     A topic, `topic_name`, is a part of the report's `section`, a phenomenon; its text and figures are made
-    from the datasets in `results`, and its files are written to the `subfolder` of the report. The earlier
-    HTML is in a note of `results`, valid for the same data and code, with checksums of the files. If the
-    topic needs PyTorch and there is none, its text says so.
+    from the datasets in `results`, and its files are written to the `subfolder` of the report. HTML of an
+    earlier run is a note of `results`, with checksums of the files; it is valid for the same data and code.
+    If the topic needs PyTorch and there is none, its text says so.
     """
     topic = next(t for t in registry.load_section(section).topics if t.name == topic_name)
     needs = topic.run_names(section)
@@ -155,7 +155,7 @@ class _ReportRun:
     def page(self) -> str:
         """Return the HTML page of all finished topics (parts of a section) and claims, in their order.
 
-        It also names those that are missing, those that failed, and time and machine of the run.
+        The page also names missing and failed ones, and time and machine of the run.
         """
         names = [task.name for task in self.topic_tasks]
         missing = [name for name in names if name not in self.seconds]
@@ -259,8 +259,8 @@ def write_topic(
 def _write_figure(path: Path, figure: Figure, picture: str) -> list[Path]:
     """Write the data and drawing of a figure, beside each other; return the paths of the files.
 
-    These are CSV tables and a netCDF of its dataset, and `picture`, its SVG; `path` is their common name
-    without an ending.
+    The files are CSV tables and a netCDF of the figure's dataset, and its SVG, `picture`; `path` is their
+    common name without an ending.
     """
     data, drawing = path.with_name(f"{path.name}.nc"), path.with_name(f"{path.name}.svg")
     files.write_dataset(data, figure.dataset)

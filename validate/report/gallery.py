@@ -45,7 +45,7 @@ def write_gallery(
     Returns
     -------
     list of Path
-        The pictures. What needs PyTorch, where there is none, is left out.
+        The pictures. Without PyTorch, those of topics that need it are left out.
     """
     names = registry.PHENOMENA if only is None else only
     phenomena = [choice("only", name, registry.PHENOMENA) for name in names]

@@ -32,11 +32,11 @@ PIECES_FOLDER = "data"  # pieces of runs
 class ResultCache:
     """Datasets of runs by name, computed once and stored in `folder`, and notes on results from them.
 
-    A note beside each file has a checksum of code, libraries, settings and seed: if one of these changes, the
-    piece is run again. So is a piece whose file is damaged, with a warning. `overrides` are settings of runs,
-    by name, that replace those of the profile. `remake_with` are settings that change no number, such as a
-    device, for functions that have them; if they are given, stored runs are run too, and the attributes of
-    each result say how it was made.
+    A run is computed and stored in pieces. A note beside each piece's file has a checksum of code, libraries,
+    settings and seed: if one of these changes, or the file is damaged, which gives a warning, the piece is
+    run again. `overrides` are settings of runs, by name, that replace those of the profile. `remake_with` are
+    settings that change no number, such as a device, for functions that have them; if it is not None, runs of
+    the stored datasets are run too, and the attributes of each result say how it was made.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -81,9 +81,9 @@ class ResultCache:
 
     @as_annotated
     def missing_pieces(self, name: str) -> list[int]:
-        """Return the numbers of the run's pieces, its separately computed parts, without a valid file.
+        """Return the numbers of the pieces, separately computed parts, of the run `name` that have no file.
 
-        `name` is that of the run.
+        A file counts if it is undamaged and made by the same code with the same seed and settings.
         """
         if self._is_stored(name):
             return []
@@ -135,7 +135,7 @@ class ResultCache:
 
     @as_annotated
     def store_note(self, name: str, needs: Collection[str], content: Any) -> None:
-        """Store content as JSON under a name, valid until code or the data of the runs `needs` change."""
+        """Store `content` as JSON under a name; it is valid until code or data of the runs `needs` change."""
         _write_note(self._note_path(name), self._note_key(name, needs), content)
 
     @as_annotated
@@ -179,8 +179,8 @@ class ResultCache:
     def _read_piece(self, name: str, piece: int) -> xr.Dataset | None:
         """Return the stored dataset of a piece, a part of the run `name`; None if there is no valid one.
 
-        It is valid if undamaged and made by the same code with the same seed and settings. `piece` is its
-        number.
+        A valid one is undamaged and made by the same code with the same seed and settings. `piece` is the
+        piece's number.
         """
         path, note = self._paths(name, piece)
         checksum = _read_note(note, self._piece_key(name, piece), required=path.exists())
@@ -256,7 +256,7 @@ def cache_folder(*, data: str | Path | None = None) -> Iterator[Path]:
 
 
 class DataTask(NamedTuple):
-    """A call ``function(results, *arguments)`` on the data of runs; the function is one of a module."""
+    """A call ``function(results, *arguments)`` on the data of the runs `needs`, by a module's function."""
 
     name: str
     function: Callable[..., Any]
@@ -268,9 +268,9 @@ class DataTask(NamedTuple):
 def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
     """Return tasks for all missing pieces of runs that `works` need, then a task for each of `works`.
 
-    A piece is a part of a run that is computed by itself. A work is a call ``function(results, *arguments)``
-    with the names of the runs that it needs. `results` has the pieces that are not missing, and stores the
-    others.
+    A piece is a part of a run that is computed by itself. Each of `works` is a call ``function(results,
+    *arguments)`` with the names of the runs that it needs. `results` has the pieces that are not missing, and
+    stores the others.
     """
     works = list(works)
     pieces: dict[str, list[Task]] = {}
@@ -286,8 +286,5 @@ def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
 
 
 def _run_piece(results: ResultCache, name: str, piece: int) -> None:
-    """Run piece number `piece` of the run `name`, a part that is computed by itself; return nothing.
-
-    The main process reads its data from the folder of `results`.
-    """
+    """Run piece number `piece` of the run `name`, a part computed by itself, and store it in `results`."""
     results.run_piece(name, piece)

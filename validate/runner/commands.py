@@ -44,7 +44,7 @@ def select_runs(patterns: Collection[str]) -> list[Run]:
 
 @as_annotated
 def expected_seconds(run: Run) -> float:
-    """Return the seconds that a run took where it was stored, or else its declared seconds.
+    """Return the seconds that a stored run took, or else the run's declared seconds.
 
     Nan for a training run that is not stored, as its cost depends on sizes and device.
     """
@@ -164,7 +164,7 @@ def _refuse_other_settings(path: Path, run: Run, settings: str) -> None:
 def _write_run(results: ResultCache, name: str, path: Path, facts: Mapping[str, str]) -> None:
     """Write the run `name` to `path` as one dataset, with `facts` among its attributes.
 
-    It is joined from its pieces, parts that are computed separately; `results` has these, or runs them.
+    The dataset is joined from pieces, parts that are computed separately; `results` has these, or runs them.
     """
     pieces = results.load_pieces(name)
     ds = concat_pieces(pieces, registry.find_run(name).concat_dim)

@@ -69,13 +69,13 @@ class ReproductionCheck:
     """The part of a stored run that a test recomputes and compares."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """These replace those of the run."""
+    """Settings in place of the run's, by name."""
     variables: Sequence[str] = ()
     """Variables that are compared; all, if none are named."""
     tolerance: float = 0.0
     """Largest difference allowed, in units of the largest value of the variable."""
     reason: str = ""
-    """Why there is a tolerance."""
+    """Why the tolerance is not 0."""
 
 
 WHOLE = ReproductionCheck(tolerance=1e-6, reason=SUMS)
@@ -106,17 +106,17 @@ class Run:
     concat_dim: str = ""
     """Dimension along which the pieces are concatenated."""
     torch: bool = False
-    """Whether it needs PyTorch."""
+    """Whether the run needs PyTorch."""
     seconds: float = 1.0
-    """About how long a quick run of one piece takes on one core: the longest are started first."""
+    """Approximate seconds of a quick run of one piece on one core; the longest are started first."""
     dataset: str = ""
     """Name of its dataset in ``validate/reference``; if the run is in it, it is read from there. The
     settings of such a run do not depend on the seed of the report.
     """
     purpose: str = ""
-    """What it is for, in a line; by default the first line of the function's docstring."""
+    """Purpose of the run, in a line; by default the first line of the function's docstring."""
     check: ReproductionCheck = field(default_factory=ReproductionCheck)
-    """What is recomputed of a stored run to compare; everything by default."""
+    """Part of a stored run that a test recomputes and compares; everything by default."""
     name: str = ""
     """As phenomenon.name, such as ``collisions.fig3``; `registry.list_runs` fills it in."""
 
@@ -153,7 +153,7 @@ class Run:
 
     @property
     def summary(self) -> str:
-        """What the run is for, in a line: `purpose`, or the first line of its function's docstring."""
+        """Purpose of the run, in a line: `purpose`, or the first line of its function's docstring."""
         return self.purpose or (inspect.getdoc(self.function) or "").partition("\n")[0]
 
     @as_annotated
@@ -200,9 +200,10 @@ class Figure:
     """A figure of the report and its data."""
 
     name: str
+    """Unique in its section; the data file is named for it."""
     title: str
     caption: str
-    """Plain text; the name is unique in its section and part of that of the data file."""
+    """Plain text."""
     dataset: xr.Dataset
     """The data that are drawn, written as netCDF beside the page."""
     draw: Draw | Sequence[Draw]
@@ -352,8 +353,8 @@ def from_rows(rows: Sequence[Mapping[str, Any]], **dims: Any) -> xr.Dataset:
     """Return rows as a dataset with a variable for each column.
 
     A row maps names to numbers or text, or to arrays as (dims, array), whose dims come after those of the
-    rows. `dims` are the dimensions of the grid of the rows, of which the last varies fastest. Each has its
-    coordinates or its size; a size of -1 is inferred.
+    rows. `dims` are the dimensions of the grid of the rows, of which the last varies fastest; each is given
+    by its coordinates or its size, and a size of -1 is inferred.
 
     >>> rows = [{"loss": k / 4, "bias": ("feature", [k, -k])} for k in range(4)]
     >>> ds = from_rows(rows, p=[0.1, 0.2], seed=2)

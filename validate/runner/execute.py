@@ -25,7 +25,7 @@ _NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 def parse_settings(pairs: Mapping[str, str]) -> dict[str, Any]:
     """Return settings from `pairs` of name and text, parsed as JSON, as ranges such as 0:3, or else as text.
 
-    The end of a range is excluded. One that is empty or not of whole numbers raises a ValueError.
+    The end of a range is excluded. An empty range, or one that is not of whole numbers, raises a ValueError.
 
     >>> parse_settings({"n_hidden": "[32, 64]", "lam": "3e-3", "device": "cpu", "seeds": "0:3"})
     {'n_hidden': [32, 64], 'lam': 0.003, 'device': 'cpu', 'seeds': [0, 1, 2]}
@@ -76,8 +76,8 @@ def run_with_provenance(
 ) -> xr.Dataset:
     """Return the result of a run with these settings, with attributes on how it was made.
 
-    They are ``experiment``, ``settings`` (JSON), ``superposition_version``, ``made``, ``machine`` and
-    ``wall_seconds``. `options` are further arguments, which change no number.
+    The attributes are ``experiment``, ``settings`` (JSON), ``superposition_version``, ``made``, ``machine``
+    and ``wall_seconds``. `options` are further arguments, which change no number.
 
     >>> from superposition.validate.runner.registry import find_run
     >>> settings = {"n_features": 8, "n_hidden": [8], "runs": 2, "lam": 0.02}

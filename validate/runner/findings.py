@@ -58,9 +58,9 @@ class Limit(float):
     basis: str
 
     def __new__(cls, limit: float, basis: str) -> "Limit":
-        """Return the number `limit` with its basis: how it was set.
+        """Return the number `limit` with its basis, how it was set: a key of `BASES`.
 
-        That is "derived", "rounding" (an error of computation), or "before" or "after" a look at the data.
+        These are "derived", "rounding" (an error of computation), and "before" or "after" a look at the data.
         """
         instance = super().__new__(cls, limit)
         instance.basis = choice("basis", basis, tuple(BASES))
@@ -88,7 +88,7 @@ def preregistered(limit: float) -> Limit:
 def post_hoc(limit: float) -> Limit:
     """Return a limit that was chosen after the value, or a similar one, was known or may have been known.
 
-    Also a limit of an estimate to which runs were added after a look at the estimate.
+    It is also the limit of an estimate to which runs were added after a look at the estimate.
     """
     return Limit(limit, "after")
 
@@ -104,34 +104,33 @@ class Finding:
     """
 
     about: str
-    """Which statement it tests, or whether there are enough runs for a verdict; empty if its place in the
-    evidence says so. One of "printed", "corrected", "order", "answer", "runs", "".
+    """The statement tested, one of "printed", "corrected", "order" and "answer"; or "runs", if the finding is
+    whether there are enough runs for a verdict; "" if the field of the evidence that has it says which.
     """
     kind: str
     """How the number was found. One of "symbolic", "bound searched", "numeric", "experiment"."""
     text: str
-    """What the number is."""
+    """Description of the number."""
     value: float
+    """The number; it may be infinite. A nan keeps no limit."""
     relation: str
-    """How `value` must stand to `limit`. A nan keeps no limit. One of "==", "<=", "<", ">=", ">"."""
+    """The relation that `value` must have to `limit`: "==", "<=", "<", ">=" or ">"."""
     limit: float
-    """The number and its limit, which may be infinite."""
+    """The limit; it may be infinite."""
     origin: str = ""
     """"derived", "computed now", "run now", or "stored" with file, date and device; by `kind` if not
     given.
     """
     alarm: float | None = None
-    """Where chance has a part: the rate at which the family of tests that this one belongs to rejects
-    what is true.
-    """
+    """False-alarm rate of the family of tests to which this one belongs; None without statistics."""
     resolution: float | None = None
-    """How far the truth has to be from the limit to be distinguished from it: half the interval's width."""
+    """Distance of the truth from the limit that can be detected: half the interval's width."""
     basis: str = ""
-    """How the limit was set, a key of `BASES`; that of a `Limit` if not given. An alarm rate holds only
-    of what was fixed before the data: with "after" there is none.
+    """How the limit was set, a key of `BASES`; that of a `Limit` if not given. With "after", a limit chosen
+    after the data, there is no alarm rate.
     """
     places: str = ""
-    """Of a `Criterion`, at how many places its limit is kept."""
+    """For a `Criterion`, how many of the values keep its limit, such as "3 of 4"."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.origin, str):
@@ -189,7 +188,7 @@ class Criterion:
     """
 
     text: str
-    """What the numbers are."""
+    """Description of the numbers."""
     relation: str
     """One of "<=", "<", ">=", ">"."""
     limit: Limit
@@ -237,9 +236,9 @@ def _numbers(values: Any) -> npt.NDArray[Any]:
 def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
     """Return the finding that a SymPy expression, `residual`, is identically zero.
 
-    `text` says what it is, `about` which statement is tested, such as "printed" or "corrected". The value is
-    0 only if SymPy simplifies the expression (or each entry of a matrix) to zero. Otherwise the text has the
-    residual, and the value is its largest magnitude at a fixed rational point.
+    `text` describes the expression, `about` is the statement tested, such as "printed" or "corrected". The
+    value is 0 only if SymPy simplifies the expression (or each entry of a matrix) to zero. Otherwise the text
+    has the residual, and the value is its largest magnitude at a fixed rational point.
 
     >>> import sympy
     >>> x = sympy.Symbol("x")
@@ -266,8 +265,8 @@ def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
 def searched(text: str, value: float, relation: str, limit: Limit) -> Finding:
     """Return the finding of a search for a violation of a bound; `value` is the worst case that it met.
 
-    It passes if `value` has this `relation`, "==", "<=", "<", ">=" or ">", to `limit`; `text` describes the
-    value.
+    The finding passes if `value` has this `relation`, "==", "<=", "<", ">=" or ">", to `limit`; `text`
+    describes the value.
     """
     return Finding("", "bound searched", text, float(value), relation, limit)
 
@@ -275,8 +274,8 @@ def searched(text: str, value: float, relation: str, limit: Limit) -> Finding:
 def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
     """Return the finding of a computation: that `value`, described by `text`, has a `relation` to `limit`.
 
-    The relation is "==", "<=", "<", ">=" or ">". The limit of a difference of two computations is their
-    error. `about` is the statement that is tested, such as "printed" or "corrected".
+    The relation is "==", "<=", "<", ">=" or ">". If the value is a difference of two computations, the limit
+    is their error. `about` is the statement that is tested, such as "printed" or "corrected".
     """
     return Finding(about, "numeric", text, float(value), relation, limit)
 
@@ -284,8 +283,8 @@ def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str 
 def experiment(text: str, value: float, relation: str, limit: Limit, *, origin: Origin = "") -> Finding:
     """Return the finding of an experiment without statistics, such as a count.
 
-    It passes if `value` has this `relation`, "==", "<=", "<", ">=" or ">", to `limit`; `text` describes the
-    value, `origin` is the dataset, or several, from which it was computed.
+    The finding passes if `value` has this `relation`, "==", "<=", "<", ">=" or ">", to `limit`; `text`
+    describes the value, `origin` is the dataset, or several, from which it was computed.
     """
     return Finding("", "experiment", text, float(value), relation, limit, _origin_text(origin))
 
@@ -293,7 +292,7 @@ def experiment(text: str, value: float, relation: str, limit: Limit, *, origin: 
 def enough_runs(text: str, count: int, *, origin: Origin = "") -> Finding:
     """Return the finding that a number from training rests on five runs or more; fewer give no verdict.
 
-    `count` is the number of runs, `text` says of what, `origin` is the dataset, or several, of these runs.
+    `count` is the number of runs, `text` describes them, `origin` is their dataset, or several.
 
     >>> enough_runs("seeds", 2).passed, enough_runs("seeds", 5).passed
     (False, True)
@@ -306,10 +305,9 @@ def confirmed(
 ) -> Finding:
     """Return the finding that all of an estimate's confidence interval keeps a limit.
 
-    `estimates` is one or several; `relation` to the limit is one of "<=", "<", ">=", ">", `text` says what is
-    estimated, `origin` from which dataset. For ">=" and ">" the lower end of the interval decides, else the
-    upper one; of several estimates, each at the level of its family (tests that share one false-alarm rate),
-    the worst decides.
+    The lower end of the interval decides for the relations ">=" and ">", the upper one for "<=" and "<"; of
+    several `estimates`, each at the level of its family (tests that share one false-alarm rate), the worst
+    decides. `text` says what is estimated, `origin` is the dataset of the estimates.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [confirmed("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
@@ -344,7 +342,7 @@ def in_range(
 ) -> list[Finding]:
     """Return two findings by `judge` (`confirmed` or `not_refuted`), that estimates are in [`low`, `high`].
 
-    `text` says what is estimated; `options` is the keyword `origin` of `judge`, their dataset.
+    `text` says what is estimated; `options` may have `origin`, the dataset of the estimates.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [finding.passed for finding in in_range(not_refuted, "growth", rise, derived(0), preregistered(0.3))]
@@ -358,9 +356,9 @@ def _interval_finding(
 ) -> Finding:
     """Return the finding that the worst of several estimates keeps a limit with an end of its interval.
 
-    If `near`, it is the lower end for the relations ">=" and ">", the upper one for "<=" and "<", so that
-    all of the interval has to keep the limit; else the other end, so that some of it has to. `text` says what
-    is estimated, and `origin` is the dataset of the estimates.
+    With `near` all of the interval has to keep the limit: the end is the lower one for the relations ">=" and
+    ">", the upper one for "<=" and "<". Otherwise some of the interval has to, and it is the other end.
+    `text` says what is estimated, and `origin` is the dataset of the estimates.
     """
     estimates = [estimates] if isinstance(estimates, Estimate) else list(estimates)
     choice("relation", relation, ("<=", "<", ">=", ">"))

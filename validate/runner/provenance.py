@@ -71,7 +71,8 @@ def shipped_runs() -> dict[str, Run]:
 def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings of a run, completed by its function's defaults.
 
-    Of a run computed in pieces they also have the pieces and the dimension along which these are joined.
+    If the run is computed in pieces, "parts" has the pieces and "along" the dimension along which they are
+    joined.
 
     >>> list(full_settings(shipped_runs()["codes.lines"], {}))
     ['codes', 'lowest', 'tol']
@@ -110,7 +111,7 @@ def add_run(*, path: str | Path) -> str:
     """Add a run from a file of ``superposition run`` to its stored dataset, and return the run's name.
 
     A stored run of the same name is replaced. The checksum and the table of ``validate/reference`` are
-    updated. A file of no stored run, or of other settings, raises a ValueError.
+    updated. A file of a run that no dataset stores, or with other settings, raises a ValueError.
     """
     ds = files.read_dataset(path)
     run = registry.list_runs().get(str(ds.attrs.get("run")))

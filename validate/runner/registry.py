@@ -28,10 +28,7 @@ TRAINING = "training"  # runs of the trainer, which have no section
 
 @as_annotated
 def load_section(name: str) -> Section:
-    """Return the section of the phenomenon `name`, with runs and topics of its papers.
-
-    ValueError if unknown.
-    """
+    """Return the section of the phenomenon `name`, with runs and topics of its papers; else ValueError."""
     package = importlib.import_module(f"..experiments.{choice('name', name, PHENOMENA)}", __package__)
     merged: Section = package.SECTION
     for paper_name in PAPERS:

@@ -41,15 +41,15 @@ class Task:
     """A function call that may run in another process."""
 
     name: str
-    """Unique."""
+    """Unique among the tasks."""
     work: Callable[..., Any]
-    """A function of a module."""
+    """Function defined at the top of a module, so that it can be pickled."""
     arguments: tuple[Any, ...] = ()
     """Arguments of `work` that can be pickled."""
     dependencies: Sequence[str] = ()
     """Names of tasks that must be finished first; names of no task count as finished."""
     seconds: float = 1.0
-    """Expected duration. Of the tasks that can start, the one at the start of the longest chain is first."""
+    """Expected duration. Of the tasks that can start, the one that starts the longest chain is first."""
 
 
 def available_cores() -> int:
@@ -89,9 +89,9 @@ def run_tasks(
 
 
 def _longest_first(tasks: Collection[Task]) -> list[Task]:
-    """Return the tasks, first those with the most seconds from their start to the end of all that follow.
+    """Return the tasks sorted by the expected seconds from their start to the end of all that depend on them.
 
-    Those that follow a task depend on it; seconds are those that tasks are expected to take.
+    The longest are first.
     """
     weight = _longest_paths(tasks)
     return sorted(tasks, key=lambda task: -weight[task.name])
@@ -114,15 +114,15 @@ class WorkerLost(Exception):
 def dispatch(
     next_task: Callable[[], Task | None], on_done: Callable[[Task, Any, float], None], pool: Pool
 ) -> None:
-    """Run tasks as they become ready, until there are none.
+    """Run tasks as they become ready, as many at a time as the pool allows, until there are none.
 
     If a task raises an error, the running tasks are finished, no more are started, and it is raised. If a
     process ends abruptly, its tasks are started again, once; the second time an OSError is raised.
 
-    As many run at a time as the `pool` allows. `next_task` returns a task that can start, or None. `on_done`
-    is called in this process with each finished task, its result and its seconds; it may make other tasks
-    ready. The `pool` is a function whose context gives an executor and its size, as `inline_executor` (this
-    process), or one from `process_pool` or `dask_pool`.
+    `next_task` returns a task that can start, or None. `on_done` is called in this process with each finished
+    task, its result and its seconds; it may make other tasks ready. The `pool` is a function whose context
+    gives an executor and its size: `inline_executor` (this process), or one from `process_pool` or
+    `dask_pool`.
     """
     interrupted: list[Task] = []
     restarted: set[str] = set()
@@ -264,8 +264,8 @@ class _Processes(ProcessPoolExecutor):
 def process_pool(jobs: int) -> Pool:
     """Return a pool of `jobs` processes with one thread each.
 
-    It is a function whose context gives (executor, function that returns the number of tasks at a time). If a
-    process ends before its task, the pool raises `WorkerLost`.
+    A pool is a function whose context gives (executor, function that returns the number of tasks at a time).
+    If a process ends before its task, the pool raises `WorkerLost`.
     """
 
     # Fresh interpreters: a forked one may inherit locks of torch's or Numba's threads. Libraries read the
@@ -296,10 +296,10 @@ def process_pool(jobs: int) -> Pool:
 def dask_pool(address: str, jobs: int | None = None, resources: Mapping[str, float] | None = None) -> Pool:
     """Return a pool that runs tasks on a Dask cluster.
 
-    It is a function whose context gives (executor, function that returns the number of tasks at a time).
-    `address` is that of its scheduler, such as ``"tcp://host:8786"``. `jobs` tasks run at a time; by default
-    twice the number of threads of the workers. `resources` are those that a worker needs for a task, such as
-    ``{"GPU": 1}``.
+    A pool is a function whose context gives (executor, function that returns the number of tasks at a time).
+    `address` is that of the cluster's scheduler, such as ``"tcp://host:8786"``. `jobs` tasks run at a time;
+    by default twice the number of threads of the workers. `resources` are those that a worker needs for a
+    task, such as ``{"GPU": 1}``.
     """
     if not re.fullmatch(r"[a-z]+://[^\s/]+:\d+", address):
         rule = "the address of a Dask scheduler, such as tcp://host:8786"
@@ -361,7 +361,7 @@ class ProgressClock:
     def seconds_left(self) -> float | None:
         """Return the expected seconds left; None until a tenth of the expected work is finished.
 
-        They are the seconds so far times the expected time of unfinished tasks over that of finished ones.
+        The result is elapsed * (expected seconds of unfinished tasks) / (expected seconds of finished ones).
         """
         unfinished = sum(self._unfinished.values())
         finished = self._total - unfinished

@@ -20,8 +20,8 @@ NOTED = ("step", "end_steps", "status", "finished")
 def save(path: Path, settings: dict[str, Any], models: Sequence[ModelState], seconds: float) -> None:
     """Write a checkpoint from which training can continue, whole or not at all.
 
-    It has parameters, moments, random states and losses of the models, their weights at each end of training
-    that they reached (stopping rule, convergence), the settings, and the seconds of training so far.
+    The file has parameters, moments, random states and losses of the models, their weights at each end of
+    training that they reached (stopping rule, convergence), the settings, and the seconds of training so far.
     """
     arrays: dict[str, np.ndarray] = {}
     notes = []

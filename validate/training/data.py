@@ -27,11 +27,11 @@ def sampler(torch: Any, law: Law, device: Any) -> Draw:
     """Return a function ``draw(x, generator)`` that fills x (samples, features) with samples of a law.
 
     A number as `law` is the p of equal features uniform on [0, 1]. x is a float32 tensor on `device`,
-    `generator` one of PyTorch's there. A seed gives the same numbers on one device. How many random numbers
-    are drawn does not depend on their values, so that a step can be captured as a CUDA graph. Two samplers,
-    which draw on the CPU, are exceptions. A law of exactly k features on draws its own samples, seeded by the
-    generator. Of uniform features that are rarely on, only entries that are on are drawn, if `device` is the
-    CPU.
+    `generator` a torch.Generator there. A seed gives the same numbers on one device. The count of random
+    numbers does not depend on their values, so that a step can be captured as a CUDA graph, with two
+    exceptions, which draw on the CPU: a law of exactly k features on draws its own samples, seeded by the
+    generator; and for uniform features that are rarely on, if `device` is the CPU, only the entries that are
+    on are drawn.
     """
     if not isinstance(law, Features):
         return partial(_draw_gaps, torch, law) if law <= GAPS_BELOW else partial(_draw_entries, law)
@@ -47,8 +47,8 @@ def sampler(torch: Any, law: Law, device: Any) -> Draw:
 def _draw_entries(p: float, x: Any, generator: Any) -> None:
     """Fill x (samples, features) with samples of equal uniform features, by drawing every entry.
 
-    One uniform v of the `generator` decides whether an entry is on, and its value: 1 - v/p is uniform if
-    v < p.
+    p is the probability that an entry is on. One uniform v of the `generator` decides whether it is, v < p,
+    and its value: 1 - v/p is then uniform.
     """
     x.uniform_(generator=generator).mul_(-1 / p).add_(1).relu_()
 
@@ -56,8 +56,8 @@ def _draw_entries(p: float, x: Any, generator: Any) -> None:
 def _draw_gaps(torch: Any, p: float, x: Any, generator: Any) -> None:
     """Fill x (samples, features) with samples of equal uniform features, by drawing gaps between those on.
 
-    p is the probability of on, `generator` draws the gaps. For small p most entries are zero, and the 2^-24
-    grid of float32 is coarse beside p: gaps are geometric variables in float64.
+    p is the probability that an entry is on. `generator` draws the gaps, geometric variables in float64,
+    since the 2^-24 grid of float32 is coarse beside a small p.
     """
     size = x.numel()
     # So many gaps reach the end of x but for a chance below 1e-15 (10 standard deviations).
@@ -73,11 +73,11 @@ def _draw_gaps(torch: Any, p: float, x: Any, generator: Any) -> None:
 def _point_sampler(torch: Any, law: Features, edges: Any) -> Draw:
     """Return a sampler of independent uniform features whose cost is the number of entries that are on.
 
-    It is a function draw(x, generator) that fills x (samples, features). `edges`, a float64 tensor,
+    A sampler is a function draw(x, generator) that fills x (samples, features). `edges`, a float64 tensor,
     are the cumulated sums of -log(1 - p) over the features.
 
-    Points of a Poisson process fall on the entries, -log(1 - p) on average, so that an entry has none with
-    probability 1 - p. An entry with points is on, with the value of the last one.
+    Points of a Poisson process fall on each entry, -log(1 - p) on average. An entry without points, which has
+    probability 1 - p, is off; any other has the value of its last point.
     """
     scale = torch.tensor(np.array(law.scale), dtype=torch.float32)
 
@@ -96,12 +96,12 @@ def _point_sampler(torch: Any, law: Features, edges: Any) -> Draw:
 def _quantile_sampler(torch: Any, law: Features, device: Any) -> Draw:
     """Return a sampler of any law, by quantiles of one float64 uniform v for each entry, on `device`.
 
-    It is a function draw(x, generator) that fills x (samples, features). The law may not be one of exactly k
-    features on. Given v < p, v/p is uniform, and its quantile is the value. For features in groups p is
-    replaced by 1, and one more uniform for each group picks its pattern of features on; groups with the same
-    patterns and probabilities are drawn together.
+    A sampler is a function draw(x, generator) that fills x (samples, features). The law may not be one of
+    exactly k features on. An entry is on if v < p; its value is then the quantile at v/p. For features in
+    groups p is replaced by 1, and one more uniform for each group picks its pattern of features on.
     """
     alone = np.array(law.p)
+    # Groups with the same patterns and probabilities are drawn together.
     alike: dict[Any, list[Any]] = {}
     for indices, patterns, probabilities in law.groups:
         alone[indices] = 1.0

@@ -174,8 +174,8 @@ def new_model(
     """Return an untrained model on a device; its first weights depend on sizes, law, seed, `tied` and `init`.
 
     `init` is "aligned", "normal" or "linear": encodings on the unit sphere, Gaussian, or uniform, as for
-    `train`; `epsilon` is Adam's. A positive `weight_decay` multiplies the weights by 1 less this times the
-    rate, a negative one makes the lengths of rows decay towards 1.
+    `train`; `epsilon` is Adam's. Each step multiplies the weights by 1 - rate * `weight_decay`; a negative
+    one makes the lengths of rows decay towards 1 instead.
     """
     key = (n_features, n_hidden, law, seed)
     rng = np.random.default_rng(_stream_seed(key, "initial weights"))
@@ -213,9 +213,9 @@ def _round_to_bits(torch: Any, values: Any, bits: int) -> Any:
 def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
     """Return ``multiply(out, a, b, add=None, scale=1)``, which writes add + scale a b into `out`.
 
-    Matrices are stacks on `device`. Sums are always float32; the precisions "tf32" and "bf16" round the
-    factors to 10 and 7 bits, as the tensor cores of GPUs do. On a CPU the factors are rounded beforehand,
-    which shows the effect.
+    Arguments are stacks of float32 matrices on `device`, sums are always float32. The precisions "tf32" and
+    "bf16" round the factors to 10 and 7 bits, as the tensor cores of GPUs do; on a CPU they are rounded
+    beforehand, which shows the effect.
     """
     bits = PRECISIONS[precision]
 
@@ -269,10 +269,10 @@ def _importance_weights(law: Law, like: Any) -> Any:
 
 
 def _decay_rows(weights: Sequence[Any], strength: float, rates: Any) -> None:
-    """Multiply stacked weights by 1 less strength times the models' learning rates, in place.
+    """Multiply stacked weights by 1 - strength * rate in place, with the models' learning rates.
 
     `weights` are tensors (models, n_features, n_hidden), `rates` is one of (models,). If `strength` is
-    negative, the distances of the lengths of rows from 1 are multiplied by 1 less its size times the rates.
+    negative, the distance from 1 of each row's length is multiplied by 1 - |strength| * rate instead.
     """
     for rows in weights:
         by = abs(strength) * rates[:, None, None]
@@ -360,12 +360,10 @@ def _adam_update(stack: _Stack) -> Callable[[], None]:
 
 
 def _fused_adam_update(stack: _Stack) -> Callable[[], None]:
-    """Return a function that applies Adam's update to all models of `stack`, by PyTorch's fused kernel.
-
-    The kernel reads the weights once, elementwise operations a dozen times; at thousands of features these
-    take a GPU longer than the products do. On a CPU the overhead for a small model is larger than the gain,
-    and loading the optimisers takes two seconds.
-    """
+    """Return a function that applies Adam's update to all models of `stack`, by PyTorch's fused kernel."""
+    # The kernel reads the weights once, elementwise operations a dozen times; at thousands of features these
+    # take a GPU longer than the products do. On a CPU the overhead for a small model is larger than the gain,
+    # and loading the optimisers takes two seconds.
     torch, groups = stack.torch, []
     for row, slope, rate in zip(stack.flat, stack.gradient, stack.now[2:], strict=True):
         row.grad = slope
@@ -380,7 +378,7 @@ def _fused_adam_update(stack: _Stack) -> Callable[[], None]:
 
 
 def _cuda_graph_step(torch: Any, stack: _Stack) -> Callable[[], None]:
-    """Return a function that repeats the step of `stack` as one CUDA graph: one launch in place of dozens."""
+    """Return a function that repeats the step of `stack` as one CUDA graph: one launch instead of dozens."""
     graph = torch.cuda.CUDAGraph()
     for generator in stack.generators:
         graph.register_generator_state(generator)
@@ -438,7 +436,7 @@ def evaluate(
     """Return (loss per feature, standard error) of a model at an end of training, on fresh samples.
 
     `end` is "stopping rule" or "converged"; samples are drawn `batch_size` at a time. If `samples` is None,
-    these are the exact loss and its error estimate.
+    the result is (exact loss, its error estimate).
     """
     if samples is None:
         decoder, encoder, bias = unpack_parameters(model, model.ends[end])

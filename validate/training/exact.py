@@ -15,11 +15,11 @@ from .engine import load_torch
 
 @cache
 def loss_function() -> Any:
-    """Return the torch.autograd.Function (name, evaluate, *tensors) -> losses with first derivatives.
+    """Return the torch.autograd.Function of (name, evaluate, *tensors) that returns exact losses.
 
-    ``evaluate(*arrays)`` returns the losses, one or a vector of several models, and their derivatives in each
-    of the arrays, with the axis of the models first if there are several. Tensors are of float64 on the CPU;
-    `name` is that of the public function.
+    ``evaluate(*arrays)`` returns the losses, one or a vector of several models, and their first derivatives
+    in each of the arrays, with the axis of the models first if there are several. Tensors are of float64 on
+    the CPU; `name` is that of the public function, for errors.
     """
     torch = load_torch()
 
@@ -46,7 +46,7 @@ def loss_function() -> Any:
 
 
 def check_tensors(torch: Any, named: Mapping[str, Any]) -> None:
-    """Raise ValueError if one of the `named` arguments is no tensor, of `torch`, of a floating type."""
+    """Raise ValueError if one of the `named` arguments is no tensor of PyTorch, `torch`, of floats."""
     for name, tensor in named.items():
         if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
             raise ValueError(f"`{name}` must be a tensor of real numbers; got {short_repr(tensor)}.")

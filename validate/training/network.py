@@ -34,10 +34,13 @@ def network_loss(
     Parameters
     ----------
     W_in : (n_hidden, n_features) tensor
+        Encoder.
     b_in : (n_hidden,) tensor
+        Bias of the hidden neurons.
     W_out : (n_outputs, n_hidden) tensor
-        For a tied model the transpose of `W_in`.
+        Decoder; for a tied model the transpose of `W_in`.
     b : (n_outputs,) tensor
+        Bias of the outputs.
     law : float or Features
         Law of the data; a number is the probability that a feature is on, values then uniform on [0, 1].
     target : {"identity", "relu", "abs"}, array_like, (A, name) or (A, name, B), optional
@@ -45,6 +48,7 @@ def network_loss(
         (n_outputs, n_features), as A, (A, "relu") or (A, "relu", B). See
         `superposition.solvers.loss.evaluator`.
     thresholds : (n_hidden,) tensor, optional
+        Thresholds of the JumpReLUs.
     tol : float, optional
         Error to aim at in each mean product of two neurons, in units of their root mean square inputs.
 

@@ -26,8 +26,8 @@ EPOCH, EPOCHS, WINDOW, EPSILON = 30, 1500, 200, 1e-7
 def continues_training(losses: Sequence[float]) -> bool:
     """Return whether the code of Cowsik et al. (2024) trains one more epoch, given all batch losses so far.
 
-    Only losses from before the epoch that has just ended count. It does if there are at most 400 of them, or
-    if the mean of the last 200 is below that of the 200 before.
+    The losses of the epoch that has just ended do not count. Training continues if there are at most 400
+    others, or if the mean of their last 200 is below that of the 200 before.
 
     Examples
     --------
@@ -57,15 +57,16 @@ def run_published(
 ) -> xr.Dataset:
     """Train models of one shape as the public code does; return losses and weight statistics.
 
-    The code is that of Cowsik et al. (2024). It has a constant rate of 3e-3/sqrt(n_features), epochs of 30
-    batches of 1024 samples, and ends once the mean loss of 200 batches is no longer below that of the 200
-    before. Inputs are uniform on [0, 1] with probability p, else 0; losses are per feature.
+    The code is that of Cowsik et al. (2024): the rate is constant, 3e-3/sqrt(n_features), epochs have 30
+    batches of 1024 samples, and training ends once the mean loss of 200 batches is no longer below that of
+    the 200 before. Inputs are uniform on [0, 1] with probability p, else 0; losses are per feature.
 
     Parameters
     ----------
     n_features : int
+        Number of features, at least 2.
     p, ratio : array_like
-        A single p and a single ratio.
+        A single p, and a single ratio n_hidden / n_features.
     seeds : array_like of int
         Seeds of the models.
     init : {"linear", "aligned", "normal"}
@@ -85,10 +86,10 @@ def run_published(
     Returns
     -------
     xarray.Dataset
-        That of `train` (status, steps, loss and weight statistics of each model), without variables of single
-        features, and with the only end "stopping rule". Of (model): ``text_steps``, after which the rule of
-        the paper's text (100 batches in place of 200) would have ended the same training, 0 if never; of
-        (model, epoch): ``epoch_losses``, means over epochs, nan after the end.
+        The dataset of `train` (status, steps, loss and weight statistics of each model), without variables of
+        single features, and with the only end "stopping rule". Further variables are ``text_steps`` (model),
+        the steps after which the rule of the paper's text (100 batches in place of 200) would have ended the
+        same training, 0 if never; and ``epoch_losses`` (model, epoch), means over epochs, nan after the end.
 
     References
     ----------
@@ -141,7 +142,7 @@ def _train_until_stopped(
     """Train models in place until the stopping rule or `epochs` ends each; return their batch losses.
 
     The losses are a list for each model, per feature. The rule is that of the public code of Cowsik et al.
-    (2024), asked after each epoch (`continues_training`). `batch` is the number of samples in a batch,
+    (2024), checked after each epoch (`continues_training`). `batch` is the number of samples in a batch,
     `precision` that of the products' factors, "float32", "tf32" or "bf16"; with `cuda_graph` a step is
     repeated as a CUDA graph.
     """
@@ -162,8 +163,8 @@ def _train_until_stopped(
 def _stop_by_text(losses: Sequence[float]) -> int:
     """Return the number of batches after which the rule of Cowsik et al. (2024), §2, ends training, or 0.
 
-    It ends once the mean loss of 100 batches is not below that of the 100 before; 0 stands for never.
-    `losses` are those of the batches.
+    By this rule training ends once the mean loss of 100 batches is not below that of the 100 before; 0 stands
+    for never. `losses` are those of the batches.
     """
     means = np.reshape(losses[: len(losses) // BLOCK * BLOCK], (-1, BLOCK)).mean(axis=1)
     ends = (k for k in range(2, len(means) + 1) if not is_falling(means[:k]))

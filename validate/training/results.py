@@ -20,8 +20,8 @@ VECTORS = ("diagonal", "bias")
 def _numbers_at_end(model: ModelState, end: str, loss: tuple[float, float]) -> dict[str, Any]:
     """Return numbers of a model with the weights that it had at one `end` of its training, by name.
 
-    They are "loss" and "loss_se", the pair `loss` (mean over samples, its standard error); "diagonal" and
-    "bias", (n_features,) each, the diagonal of M = W_out W_in and the output bias b; and the scalars of
+    The names are "loss" and "loss_se", the pair `loss` (mean over samples, its standard error); "diagonal"
+    and "bias", (n_features,) each, the diagonal of M = W_out W_in and the output bias b; and the scalars of
     `weight_statistics`, such as mean and standard deviation of both. `end` is "stopping rule" or "converged".
     """
     decoder, encoder, bias = engine.unpack_parameters(model, model.ends[end])
@@ -68,11 +68,11 @@ def dataset(
     keep_weights: bool,
     attributes: dict[str, Any],
 ) -> xr.Dataset:
-    """Return the dataset of `train`: status, steps, loss and weight statistics by end and model.
+    """Return the dataset of `train`: status, steps, loss, weight statistics and histories of the losses.
 
-    It also has the history of the losses; a model that diverged has NaN and the status "diverged". `losses`
-    has for each of the models (loss, error) by end of training, as `engine.evaluate` returns them; `ends` are
-    the names of all ends, `attributes` those of the dataset. With `keep_weights` it has W_out and W_in.
+    A model that diverged has NaN and the status "diverged". `losses` has for each of the models (loss, error)
+    by end of training, as `engine.evaluate` returns them; `ends` are the names of all ends, `attributes`
+    those of the dataset. With `keep_weights` the dataset has W_out and W_in too.
     """
     n_features, law = models[0].n_features, models[0].law
     nothing = {"loss": np.nan, "loss_se": np.nan} | dict.fromkeys(VECTORS, np.full(n_features, np.nan))

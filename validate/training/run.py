@@ -108,9 +108,10 @@ def train(
         Rate of the phase with the stopping rule, by default 3e-3 / sqrt(n_features) as in the published code
         of the source (the paper gives none); and the largest of the converging phase, by default 1e-2.
     weight_decay : float, optional
-        Each step multiplies the weights by 1 less this times the learning rate. If it is negative, the
-        distances from 1 of the lengths of encodings and decodings decay in this way instead, as in the public
-        code of Liu et al. [2]_. Biases do not decay.
+        Each step multiplies the weights by 1 - learning_rate * weight_decay. With a negative weight_decay it
+        multiplies the distances from 1 of the lengths of encodings and decodings by
+        1 - learning_rate * ``|weight_decay|`` instead, as in the public code of Liu et al. [2]_. Biases do
+        not decay.
     evaluation_samples : int
         Fresh samples on which each final loss is evaluated. None: the exact loss instead, to 1e-6 (see
         `solvers.loss.exact_loss` for its domain and cost).
@@ -287,7 +288,7 @@ def run_grid(
     Returns
     -------
     xarray.Dataset
-        That of `train`: losses, their standard errors, status and weight statistics by end and model.
+        The dataset of `train`: losses, standard errors, status and weight statistics by end and model.
 
     Examples
     --------

@@ -54,10 +54,10 @@ def learning_rates(
 ) -> np.ndarray:
     """Return learning rates (count,) of the converging phase: a linear rise, then half a cosine down.
 
-    The phase, of a fixed number of steps, follows the stopping rule or replaces it. The rates are those of
-    `count` consecutive steps from number `first`, counted from 0 in the phase. The first 5 % of its `steps`
-    steps, or the share `warm_up`, are the rise to the largest rate, `peak`; the cosine falls to `last` times
-    this, so that with 0 the last step has a rate of order ``peak / steps**2``.
+    The phase has a fixed number of `steps` and follows the stopping rule or replaces it. The rates are those
+    of `count` consecutive steps from number `first`, counted from 0 in the phase. They rise to the largest,
+    `peak`, over the share `warm_up` of the phase; the cosine falls to `last` times `peak`, so that with 0 the
+    last step has a rate of order ``peak / steps**2``.
 
     Examples
     --------

@@ -31,9 +31,9 @@ class TrainingSettings:
     steps: int
     batch_size: int
     learning_rate: float | None
-    """Of the phase with the stopping rule."""
+    """Learning rate of the phase with the stopping rule."""
     peak_learning_rate: float | None
-    """Of the converging phase."""
+    """Largest learning rate of the converging phase."""
     precision: str
     device: str
     """Type of the device, "cpu" or "cuda", once it is chosen."""
@@ -77,7 +77,7 @@ class TrainingSettings:
         check_memory("batch_size", self.batch_size, 3 * self.batch_size * self.n_features)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the settings by name, but for a weight_decay of 0 and a most_steps of None."""
+        """Return the settings by name; a weight_decay of 0 and a most_steps of None are left out."""
         optional = {"weight_decay": self.weight_decay != 0.0, "most_steps": self.most_steps is not None}
         return {name: value for name, value in asdict(self).items() if optional.get(name, True)}
 

@@ -67,8 +67,9 @@ def _data() -> dict[str, Any]:
     """Return the page's data by name: "diagram", "widths" and "models".
 
     "diagram" has the axes sparsity and importance of two features on one neuron, and phase, W, b and loss at
-    each of its points; "widths" the axes p and ratio of neurons to features, and losses per feature over both
-    of codes, random codes and the best affine model, and a lower bound; "models" is a list of solved models.
+    each point. "widths" has the axes p and ratio of neurons to features; over both it has the losses per
+    feature of codes, random codes and the best affine model, and a lower bound. "models" is a list of solved
+    models.
     """
     sparsity, importance = np.linspace(0.0, 0.98, _CELLS), np.geomspace(0.1, 10.0, _CELLS + 1)
     diagram = phase_diagram(1.0 - sparsity, importance)
@@ -95,8 +96,8 @@ def _data() -> dict[str, Any]:
 def _solved_models() -> Iterator[dict[str, Any]]:
     """Yield solved models: those of the atlas, and of features in groups that exclude each other.
 
-    Each has the encodings W (n_features, 2), b, and in "group" the number of features that exclude each other
-    in a group, 1 if they are independent.
+    A model has the encodings W (n_features, 2), b, and in "group" the number of features that exclude each
+    other in a group, 1 if features are independent.
     """
     for entry in atlas.entries(n_hidden=2, tied=True):
         if entry.n_features <= _FEATURES:

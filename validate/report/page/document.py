@@ -22,7 +22,7 @@ from .text import formulas, markdown_cell, slug
 
 @functools.cache
 def _environment() -> Environment:
-    """Return the templates, with the functions of this module that they call."""
+    """Return the Jinja environment of the templates, with the functions of this module that they call."""
     environment = Environment(
         loader=PackageLoader(__name__.rpartition(".")[0]),
         autoescape=True,
@@ -55,7 +55,7 @@ def _read_resource(name: str) -> Markup:
 def page(title: str, lead: str, parts: Sequence[tuple[str, Markup]], *, script: bool = True) -> str:
     """Return an HTML page of `parts`, each (heading, HTML), under a title and lead, with links at the top.
 
-    The script is that of the ledger of claims; a page without one needs none.
+    With `script` it has the JavaScript of the ledger's table of claims.
     """
     style, code = _read_resource("style.css"), _read_resource("script.js") if script else ""
     return render("page.html", title=title, lead=lead, parts=parts, style=style, script=code)
@@ -102,7 +102,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], cap
 def render_figure(figure: Figure, anchor: str, picture: str, links: Collection[str] = ()) -> Markup:
     """Return the HTML of a figure: title, SVG `picture`, caption, and `links` to its files.
 
-    On the page the figure has the id `anchor`, and its drawing that with ``-drawing`` at its end.
+    On the page the figure has the id `anchor`, and its drawing the id `anchor`-drawing.
     """
     # Panels beside each other would be too small on a phone: there the reader scrolls through them.
     wide = not callable(figure.draw) and min(figure.columns, len(figure.draw)) > 1
@@ -114,8 +114,8 @@ def render_figure(figure: Figure, anchor: str, picture: str, links: Collection[s
 def card(sentence: str, anchor: str = "", drawing: str = "") -> Markup:
     """Return the HTML of a headline: a sentence over a small copy of the figure that it links to.
 
-    The figure is on the page under `anchor`, and its SVG `drawing` under that with ``-drawing`` at its end;
-    without an anchor there is the sentence alone.
+    The figure has the id `anchor` on the page, and its SVG, `drawing`, the id `anchor`-drawing; without an
+    anchor there is the sentence alone.
 
     >>> print(card("Half is enough.", "rug-loss", "<svg viewBox='0 0 30 20'></svg>").strip())
     <li><a href="#rug-loss">

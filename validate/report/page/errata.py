@@ -84,9 +84,9 @@ def errata(rows: Iterable[CheckedClaim]) -> str:
     """Return the statements that do not hold as printed as Markdown, a section to unfold for each source.
 
     A section's summary counts all statements of the source, and its faults by kind. Its table has the
-    statements that do not hold; the ids of undecided ones follow. At the end a heading of its own collects
-    the statements that are printed as orders of magnitude and hold, with their constants. Formulas have HTML
-    subscripts and superscripts.
+    statements that do not hold; the ids of undecided ones follow. A last section has the statements that are
+    printed as orders of magnitude and hold, with their constants. Formulas have HTML subscripts and
+    superscripts.
 
     >>> from superposition.validate import ledger
     >>> from superposition.validate.report import page

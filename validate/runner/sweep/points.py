@@ -39,9 +39,11 @@ _COMPUTING = ("validate.training.train", "validate.experiments.collisions.train_
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The settings of a sweep that decide the content of its store, where they are stored.
+    """The settings of a sweep that decide the content of its store, which has them as attributes.
 
-    `work` is module:name of the function, `chunk` the number of points of a chunk along each axis.
+    `work` is module:name of the function, `axes` has the values of the grid by argument, `settings` the other
+    arguments. `keep` are the arrays to store (all if empty), `chunk` is the shape of a chunk, the points that
+    one task computes; with `batch_dim` one call of the function does, along this dimension of its result.
     """
 
     work: str
@@ -62,7 +64,7 @@ class Plan:
         return tuple(-(-n // c) for n, c in zip(self.shape, self.chunk, strict=True))
 
     def region(self, number: int) -> tuple[slice, ...]:
-        """Return the slices along the axes that block number `number` of points covers."""
+        """Return the slices along the axes that chunk `number`, a block of points, covers."""
         indices = np.unravel_index(number, self.counts)
         edges = zip(indices, self.chunk, self.shape, strict=True)
         return tuple(slice(int(k) * c, min((int(k) + 1) * c, n)) for k, c, n in edges)
@@ -84,9 +86,10 @@ def load_function(work: str) -> Callable[..., Any]:
 
 
 def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
-    """Return `work` as a function: of a run by its name, or a public one such as ``"solvers.rug.optimum"``.
+    """Return the function `work`, or the function of the run, or public function, that `work` names.
 
-    A function that can be imported is returned unchanged; other values raise a ValueError.
+    A public name is as ``"solvers.rug.optimum"``. A function that cannot be imported, and other values, raise
+    a ValueError.
     """
     if callable(work):
         name = f"{work.__module__}:{getattr(work, '__qualname__', '')}"
@@ -133,7 +136,7 @@ def make_plan(
     `work` is the function or its name. `grid` has a list of values for each of some arguments, `settings` the
     value of each of the others. `keep` are names of results to store, `batch` is the largest number of points
     in a chunk. With `batch_dim` one call computes a chunk, whose points lie along this dimension of the
-    result. See `running.run`, which has these arguments.
+    result.
     """
     function = function_of(work)
     check_grid(grid)
@@ -154,10 +157,7 @@ def make_plan(
 
 
 def _check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Raise ValueError if one of the `arguments` names a file, or a required seed `rng` is missing.
-
-    `function` is the one to be called.
-    """
+    """Raise ValueError if one of a function's `arguments` names a file, or a required `rng` is missing."""
     parameters = inspect.signature(function).parameters
     if function.__module__.startswith("superposition."):
         for name in arguments.keys() & parameters.keys():
@@ -252,7 +252,7 @@ def compute_points(plan: Plan, points: Sequence[Index]) -> Results:
 
 
 def _error_message(error: Exception) -> str:
-    """Return type and text of an error; an ImportError, which all points would have, is raised."""
+    """Return type and text of an error; an ImportError, which would arise at all points, is raised."""
     if isinstance(error, ImportError):
         raise error
     return " ".join(f"{type(error).__name__}: {error}".split())

@@ -70,7 +70,7 @@ def run(
     Returns
     -------
     xarray.Dataset
-        That of :func:`open`. ``point_state`` and ``point_error`` tell which points failed.
+        The dataset of :func:`open`. ``point_state`` and ``point_error`` tell which points failed.
 
     Notes
     -----

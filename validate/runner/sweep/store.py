@@ -43,10 +43,7 @@ def _import_zarr() -> Any:
 
 
 def _open_group(url: str, mode: str) -> Any:
-    """Return the Zarr group at a URL, opened in `mode`, as "r" or "a".
-
-    ValueError if it is no store or damaged.
-    """
+    """Return the Zarr group at a URL, opened in `mode`, "r" or "a"; ValueError if damaged or no store."""
     try:
         return _import_zarr().open_group(url, mode=mode, zarr_format=3)
     except (ImportError, MemoryError):
@@ -226,9 +223,9 @@ class SweepStore:
         self._states[region], self._errors[region] = states, errors
 
     def _difference(self, result: Arrays) -> str:
-        """Return an error message on how a result's arrays differ from the stored arrays, or "".
+        """Return an error message on how a result's arrays differ from those of the first result, or "".
 
-        The first result defines the arrays.
+        The first result defines the stored arrays, which are then created.
         """
         described = _describe(result)
         if not self._described:
