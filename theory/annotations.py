@@ -67,9 +67,9 @@ def callable_object(name: str, value: Any) -> Any:
 
 
 def _checked_entries(name: str, value: Any, kind: Any) -> list[Any]:
-    """Return the entries of a list-like argument; ValueError if it is not list-like, or too long.
+    """Return the entries of the argument `name` as a list; ValueError if it is not list-like, or too long.
 
-    `kind` is what the annotation says: a Sequence must not be empty, a Collection or Iterable may be.
+    `kind` is the annotated type: a Sequence must not be empty, a Collection or Iterable may be.
     """
     array = isinstance(value, np.ndarray) and value.ndim > 0
     none = isinstance(value, str | bytes | bytearray | memoryview) or np.ma.is_masked(value)
@@ -84,7 +84,7 @@ def _checked_entries(name: str, value: Any, kind: Any) -> list[Any]:
 def _resolve_alias(kind: Any) -> Any:
     """Return the type that `kind`, an alias or a type, stands for.
 
-    NumPy's aliases are ``type`` statements from 2.5 on.
+    From NumPy 2.5 on, NumPy's aliases are ``type`` statements.
     """
     meant, inner = getattr(get_origin(kind) or kind, "__value__", None), get_args(kind)
     return kind if meant is None else _resolve_alias(meant[inner] if inner else meant)
@@ -196,12 +196,12 @@ def _memory_message(values: Mapping[str, Any], reason: str) -> str:
 def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function to convert its arguments to their annotated types, and reject what does not fit.
 
-    It is for functions whose arguments may come from files, command lines and notebooks. A ``float`` must be
-    finite; an ``int`` counts something, or is a seed, from 0 to 2^31 - 1, and may come as 3.0; a ``Sequence``
-    is a list, tuple, range or array of at least one entry, an ``Iterable`` of any number, and what is neither
-    tuple nor range becomes a list; arrays become doubles, all finite; an object must be of its class.
-    Narrower ranges, and arguments annotated as ``Any``, are left to the function. For a class, the arguments
-    of its constructor are checked.
+    The decorator is for functions whose arguments may come from files, command lines and notebooks. A
+    ``float`` must be finite; an ``int`` counts something, or is a seed, from 0 to 2^31 - 1, and may come as
+    3.0; a ``Sequence`` is a list, tuple, range or array of at least one entry, an ``Iterable`` of any number,
+    and both become lists unless they are tuples or ranges; arrays become doubles, all finite; an object must
+    be of its class. Narrower ranges, and arguments annotated as ``Any``, are left to the function. For a
+    class, the arguments of its constructor are checked.
 
     Examples
     --------

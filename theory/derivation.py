@@ -73,9 +73,9 @@ class Derivation:
             )
 
     def evaluate(self, values: Mapping[str, Any], digits: int = 50) -> Any:
-        """Evaluate the expression with mpmath to so many correct digits.
+        """Evaluate the expression with mpmath to `digits` correct digits.
 
-        The working precision grows until two answers agree, so what cancels in doubles does not here.
+        The working precision grows until two results agree, so terms that cancel in doubles do no harm.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class Derivation:
             A value for the name of each symbol: an int, a float (taken as the exact binary number that it
             is), a Fraction or an mpmath number.
         digits : int, optional
-            Digits that are asked for.
+            Significant digits of the result.
 
         Returns
         -------
@@ -92,7 +92,7 @@ class Derivation:
         Raises
         ------
         ValueError
-            If `values` does not name just the symbols, or the digits cannot be had.
+            If the names in `values` are not those of the symbols, or so many digits cannot be reached.
         """
         import mpmath
 
@@ -117,7 +117,7 @@ class Derivation:
     def numeric(self) -> Callable[..., Any]:
         """Return the expression as a function of NumPy arrays, one argument a symbol, in their order.
 
-        It rounds like the expression as it stands, which may cancel.
+        Its rounding errors are those of the expression as it stands, in which terms may cancel.
         """
         return self._lambdify(["scipy", "numpy"])  # type: ignore[no-any-return]
 
@@ -161,7 +161,7 @@ def _entries(value: Any) -> list[Any]:
 
 
 def _agree_to_digits(left: Any, right: Any, digits: int) -> bool:
-    """Return whether all entries of two results, `left` and `right`, agree to so many digits."""
+    """Return whether all entries of the results `left` and `right` agree to `digits` digits."""
     import mpmath
 
     small = mpmath.mpf(10) ** -digits

@@ -98,7 +98,7 @@ def cut_polygon(n_features: int) -> FloatArray:
     Parameters
     ----------
     n_features : int
-        n, at least 3; a ValueError otherwise, as by `pair_cost` for a number out of range.
+        n, at least 3; a ValueError otherwise.
 
     Examples
     --------

@@ -57,7 +57,8 @@ def strongly_regular(
     name : str
         Name of the code, for the result.
     n, degree, common_adjacent, common_nonadjacent : int
-        Corners, neighbours of each, common neighbours of two that are adjacent, and of two that are not.
+        Numbers of corners, of neighbours of a corner, of common neighbours of two adjacent corners, and of
+        common neighbours of two corners that are not adjacent.
 
     Returns
     -------
@@ -67,7 +68,7 @@ def strongly_regular(
     Raises
     ------
     ValueError
-        If the parameters do not belong together, or the eigenvalue has no whole multiplicity.
+        If no graph can have these parameters, or the eigenvalue has no whole multiplicity.
 
     Examples
     --------
@@ -102,9 +103,9 @@ def _quadrangle(q: int) -> Overlaps:
 
 
 def code_points(name: str) -> FloatArray:
-    """Return the unit vectors, one a row, of the code `name` that is not given by a graph, as "simplex 3".
+    """Return the encodings of the code `name`, unit vectors, one a row: "pair", a polytope, "simplex 3", ....
 
-    A code is an arrangement of encodings of equal length.
+    A code is an arrangement of encodings of equal length. Codes made from graphs are not among these.
     """
     kind, _, number = name.rpartition(" ")
     if kind in ("simplex", "polygon") and number.isdecimal():

@@ -54,9 +54,9 @@ class _Files:
         self.folder, self.base, self.source_stamp = folder, base, source_stamp
 
     def _name_stem(self) -> str:
-        """Return the start of the names of the function's cache files, with a digest of its source's version.
+        """Return the start of the names of the function's cache files, with a digest of its source.
 
-        The digest also covers the versions of the libraries that compile it.
+        The digest also covers the versions of the libraries that compile the function.
         """
         return f"{self.base}.{_digest(repr((_VERSIONS, self.source_stamp)).encode()).hex()[:12]}."
 
@@ -115,7 +115,7 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled code for the signature `sig`, or None; warn if its file cannot be read.
 
-        `target_context` is Numba's, for the machine.
+        `target_context` is Numba's description of the machine.
         """
         try:
             return super().load_overload(sig, target_context)
@@ -141,7 +141,7 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
 def make_cache(function: Callable[..., Any], checksum: Callable[[str], str]) -> Any:
     """Return Numba's cache for a function's compiled code; one that saves nothing if no folder is writable.
 
-    `checksum` maps the path of a kernel file to the checksum of it and of the kernel files that it imports.
+    `checksum`(path) is the checksum of a kernel file together with the kernel files that it imports.
     """
     try:
         return _KernelCache(function, checksum)

@@ -35,7 +35,7 @@ class RareLosses:
 
     @property
     def gap(self) -> float:
-        """Upper bound `fan` less `lower_bound` on the least loss per feature, over p."""
+        """`fan` - `lower_bound`: between these bounds lies the least loss per feature, divided by p."""
         return self.fan - self.lower_bound
 
 

@@ -154,7 +154,7 @@ class Features:
 
     @property
     def _groups(self) -> list[IndependentGroup]:
-        """The groups of features that depend on each other, with their patterns and probabilities."""
+        """The groups of features that depend on each other, with their patterns and probabilities of these."""
         return [IndependentGroup(*group) for group in self.groups]
 
     @property
@@ -185,7 +185,7 @@ class Features:
 
     @cached_property
     def _packed_groups(self) -> tuple[PackedGroups | None, FloatArray]:
-        """The groups' tables, None if there are no groups, and p with 0 for their features, (n_features,)."""
+        """The groups as `PackedGroups` or None, and p, (n_features,), with 0 for features in groups."""
         if not self.groups:
             return None, self.p
         groups = pack_groups(self.groups)
@@ -202,7 +202,7 @@ class Features:
         return frozen(probabilities_given(self.blocks, self.exactly, pairs=False))
 
     def _check_memory(self, columns: int) -> None:
-        """Raise ValueError unless an array of so many columns for each feature fits in memory."""
+        """Raise a ValueError unless an array of n_features times `columns` doubles fits in memory."""
         validation.check_fits("n_features", self.n_features, float(self.n_features) * columns)
 
     def on_probability(self) -> FloatArray:
@@ -274,9 +274,10 @@ class Features:
         return np.asarray(self.scale**2 * self._p_on * spread)
 
     def _pair_matrix(self, pairs: FloatArray, diagonal: FloatArray) -> FloatArray:
-        """Return the matrix E v_i E v_j pairs_ij, in the features' units, with `diagonal` on its diagonal.
+        """Return the matrix pairs_ij E v_i E v_j, in the features' units, with `diagonal` on its diagonal.
 
-        `pairs`, (n_features, n_features), are the probabilities that both are on.
+        `pairs`, (n_features, n_features), has the probabilities that both features are on, v_i is the value
+        of feature i when on.
         """
         means = self.values.moment(1) * self.scale
         matrix = pairs * means * means[:, None]
@@ -303,12 +304,12 @@ class Features:
         return self._pair_matrix(self.pair_probability(), self.second_moment)
 
     def transform(self, s: npt.ArrayLike, feature: int | None = None) -> npt.NDArray[np.complex128]:
-        r"""E exp(s x_i) at complex s: of one feature in the shape of s, or of all, features last.
+        r"""E exp(s x_i) at complex s: of one `feature` in the shape of s, or of all, features last.
 
-        It is :math:`1 - q + q\,\varphi_0(s\,\mathrm{scale})` with the probability q that the feature is on.
-        :math:`\varphi_0` is that of the values: for exponential ones the real part of s times scale must be
-        below 1. Its relative error is below 4e-15 times max(1, \|s scale\|), squared for normal laws, which
-        is what a rounding of s does.
+        The transform is :math:`1 - q + q\,\varphi_0(s\,\mathrm{scale})`, with the probability q that the
+        feature is on and the transform :math:`\varphi_0(z) = E e^{zv}` of the values v at scale 1. For
+        exponential values the real part of s times scale must be below 1. The relative error is below 4e-15
+        times max(1, \|s scale\|), squared for normal laws, as large as that of a rounding of s.
 
         >>> Features(2, [0.5, 1.0], "binary").transform(1j * np.pi).round(12)
         array([ 0.+0.j, -1.+0.j])
@@ -367,7 +368,7 @@ def _complex(name: str, value: npt.ArrayLike) -> npt.NDArray[np.complex128]:
 
 
 def as_features(law: Any, n_features: int, name: str = "law") -> Features:
-    """Return a law for so many features: a `Features` as it is, a number p as independent uniform ones.
+    """Return `law` as a `Features` of n_features; a number p becomes independent uniform features.
 
     Parameters
     ----------
@@ -375,7 +376,7 @@ def as_features(law: Any, n_features: int, name: str = "law") -> Features:
         A number is the probability p that a feature is on, in (0, 1].
     n_features : int
     name : str, optional
-        What the caller calls the law, for messages.
+        Name of the caller's argument, for messages.
 
     Returns
     -------

@@ -56,7 +56,7 @@ class SparseUniform:
         return cast(Real, self.p)
 
     def _fitting(self, n: int, power: int) -> int:
-        """Return n; raise a ValueError if it is no count, or n^power doubles for each p exceed memory."""
+        """Return n; raise a ValueError unless it is a count and n^power doubles for each p fit in memory."""
         n = validation.integer("n", n, 1, _LARGEST_INTEGER)
         validation.check_fits("n", n, float(n) ** power * np.size(self.p))
         return n
@@ -164,9 +164,9 @@ class SparseUniform:
     def chernoff_bound(self, n: int, k: npt.ArrayLike) -> Real:
         """Chernoff's upper bound exp(-n KL(k/n, p)) on `tail`; 1 where k is at most n p.
 
-        KL(q, p) = q log(q/p) + (1 - q) log((1 - q)/(1 - p)). Sharp at k = n; for n p < k < n too large by a
-        factor of at most (2 n)^(1/2). Never below the exact tail: a bound on the rounding, a relative 1e-15
-        (n + exponent) or so, is added.
+        KL(q, p) = q log(q/p) + (1 - q) log((1 - q)/(1 - p)). The bound is sharp at k = n. For n p < k < n it
+        exceeds the tail by a factor of at most (2 n)^(1/2). It includes a bound on its rounding error, of
+        relative size 1e-15 (n + exponent) or so, and is never below the exact tail.
 
         >>> x = SparseUniform(0.01)
         >>> print(f"{x.tail(1000, 40):.3g} <= {x.chernoff_bound(1000, 40):.3g}")
