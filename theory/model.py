@@ -29,15 +29,15 @@ def rounding_of_sum(size: Any, terms: int) -> Any:
 def is_above(z: Any, threshold: Any, size: Any, terms: int) -> Any:
     """Return whether pre-activations lie above their thresholds, by more than rounding.
 
-    A unit *at* its threshold is off. A sum that differs from it by less than its rounding is at it: 0.1 + 0.2
-    is not above 0.3, whatever the doubles are.
+    A unit whose sum is *at* its threshold is off. A sum counts as at the threshold if the difference is below
+    its rounding error: 0.1 + 0.2 is not above 0.3, whatever the doubles are.
 
     Parameters
     ----------
     z, threshold : array_like of float
         Sums as computed, and thresholds.
     size : array_like of float
-        Sums of the sizes of all terms, the threshold's included.
+        Sums of the absolute values of all terms and of the threshold.
     terms : int
         How many terms the sums have.
 
@@ -181,9 +181,9 @@ class Model:
         return self._layer(h, self.W_out, self.b, self.output)
 
     def _layer(self, x: FloatArray, W: FloatArray, b: FloatArray, activation: str) -> FloatArray:
-        """Return activation(x W' + b), activations of a layer of units: "identity", "relu" or "jumprelu".
+        """Return activation(x W' + b), the activations of a layer of units, with an input in each row of x.
 
-        x has an input a row. The thresholds of "jumprelu" are the model's.
+        `activation` is "identity", "relu" or "jumprelu", with the model's thresholds.
         """
         z = np.asarray(x @ W.T + b)
         if activation == "jumprelu":

@@ -154,12 +154,12 @@ class Features:
 
     @property
     def _groups(self) -> list[IndependentGroup]:
-        """The groups of features that depend on each other, with their patterns and probabilities of these."""
+        """The groups of features that depend on each other, as `IndependentGroup`."""
         return [IndependentGroup(*group) for group in self.groups]
 
     @property
     def blocks(self) -> list[IndependentGroup]:
-        """The groups, and each other feature as a group of one, before conditioning on `exactly`."""
+        """The groups, and each other feature as a group of one; weights are not conditioned on `exactly`."""
         members = [np.empty(0, np.int64), *(indices for indices, _, _ in self.groups)]
         alone = np.delete(np.arange(self.n_features)[:, None], np.concatenate(members), axis=0)
         table, chances = np.array([[0], [1]]), np.stack([1 - self.p, self.p], axis=1)

@@ -23,7 +23,7 @@ def _contiguous(array: FloatArray) -> FloatArray:
 def square(M: npt.ArrayLike, b: npt.ArrayLike, *, name: str = "M") -> tuple[FloatArray, FloatArray]:
     """Return `M`, square, and its biases `b` as contiguous arrays; raise a ValueError if they do not fit.
 
-    The message calls the matrix `name`.
+    `name` is the name of the matrix in the message.
     """
     M = validation.real(name, validation.square(name, M), -LARGEST_ENTRY, LARGEST_ENTRY)
     return _contiguous(M), biases(b, M.shape[0])

@@ -15,8 +15,8 @@ Three = tuple[complex, complex, complex]
 class KernelLaw(NamedTuple):
     """The law of a feature's value when on, in numbers and arrays, as compiled kernels take it.
 
-    They are the address of its compiled transform E v^r exp(z v), its range, mean and mean square, its atoms,
-    the pieces on which its density is a polynomial, with a quadrature rule for these, and the jumps.
+    v is the value. The density of v is a polynomial on each of several intervals, the pieces; atoms are
+    values of positive probability.
     """
 
     transform: tuple[int, float]
@@ -69,10 +69,10 @@ def _compiled(function: Any) -> Any:
 
 
 def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -> Any:
-    """Return the compiled transform of a value v given that it is not 0, which has the probability `share`.
+    """Return the compiled transform of a value v given v != 0, an event of probability `share`.
 
-    A transform returns E v^r exp(z v), r = 0, 1, 2, at a complex z. `transform` is that of v itself; if
-    `shaped`, both take the law's shape parameter as a second argument.
+    A transform returns E v^r exp(z v), r = 0, 1, 2, at a complex z. `transform` is the unconditional one of
+    v. If `shaped`, both take the law's shape parameter as a second argument.
     """
     full_transform: Any = transform if hasattr(transform, "py_func") else _compiled(transform)
     none = 1.0 - share
