@@ -54,11 +54,11 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
 
 
 def weak_interference(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
-    """Return the capacities of the outputs, and the loss, to leading order in weak interference.
+    """Return the best capacities of the outputs, and the loss, to leading order in weak interference.
 
-    An asymptote for small standard deviations sigma_i of the interference. Where these are not small it may
-    be above the loss of `solvers.unequal.allocate`, as no feature is dropped, or below it. Errors are
-    those of `power_law`.
+    The loss is an asymptote for small standard deviations of the interference. Elsewhere it may be above the
+    loss of `solvers.unequal.allocate`, as no feature is dropped, or below it. Errors are those of
+    `power_law`.
 
     Parameters
     ----------
@@ -108,9 +108,9 @@ def tail_loss(alpha: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     .. math:: \frac{\alpha}{(\alpha - 1)(2 \alpha - 1)}
               \left(\frac{\alpha - 1}{\alpha} m\right)^{1 - 2\alpha}
 
-    Here m is `n_hidden` and kappa_i = kappa_1 i^{-2 alpha}, which leaves out a factor of kappa_i that grows
-    like log(1/p_i). Sums over i are taken as integrals; beyond that the error is a few roundings. Errors
-    are those of `power_law`.
+    Here m is `n_hidden` and kappa_i = kappa_1 i^{-2 alpha}; a factor of kappa_i that grows like log(1/p_i) is
+    left out. Sums over i are replaced by integrals; otherwise the error is a few roundings. Errors are those
+    of `power_law`.
 
     Parameters
     ----------
