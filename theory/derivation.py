@@ -36,10 +36,9 @@ class Derivation:
     ----------
     expression : SymPy expression or matrix
     symbols : tuple of SymPy symbols
-        All symbols that are free in the expression, in the order in which a function of it takes them. One
-        that has dropped out of the expression may be among them.
+        Arguments of the expression, in this order: all its free symbols, and maybe symbols that dropped out.
     assumptions : tuple of str
-        Sentences: what holds only under conditions says which.
+        Sentences with the conditions under which the expression holds.
 
     Raises
     ------

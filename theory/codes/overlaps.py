@@ -28,15 +28,15 @@ class Overlaps:
     """Inner products of one feature of a code with the others, and how often each occurs."""
 
     name: str
-    """Of the code."""
+    """Name of the code."""
     n_features: int
-    """Of a block."""
+    """Number of encodings of the code."""
     n_hidden: int
-    """Rank of their Gram matrix."""
+    """Rank of the encodings' Gram matrix."""
     values: tuple[float, ...]
-    """Inner products with the other features, in units of the squared norm."""
+    """Distinct inner products with the other encodings, in units of the squared norm."""
     counts: tuple[int, ...]
-    """How many features have each; they add up to n_features - 1."""
+    """Number of encodings with each of `values`; the counts add up to n_features - 1."""
 
     def row(self) -> FloatArray:
         """Return a row of the Gram matrix, shape (n_features,): the feature's own 1, then the overlaps."""

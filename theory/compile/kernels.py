@@ -256,8 +256,8 @@ def kernel(function: F) -> F:
 class _InnerLibrary(_CORE.codegen.JITCodeLibrary):  # type: ignore[misc]
     """Numba's library of a function that kernels alone call: no machine code is made of it.
 
-    Its code is linked into kernels, and optimised and translated there, once. Numba's own libraries are
-    translated by themselves and again in every caller, and all that a caller has linked in its own callers.
+    Its code is linked into kernels, and is optimised and translated there, once. Numba's own libraries are
+    translated by themselves, and again in every caller and in the callers' callers.
     """
 
     _final_module: Any

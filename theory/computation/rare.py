@@ -27,11 +27,11 @@ class RareLosses:
     """Losses per feature over p, in the limit of rare features; see `rare_losses`."""
 
     lower_bound: float
-    """Loss per feature over p that no network of so many functions is below."""
+    """Lower bound, for any n functions of the input with a linear readout."""
     naive: float
-    """The best of networks whose neurons serve one feature each, with an output bias."""
+    """Least loss of networks with an output bias whose neurons serve one feature each."""
     fan: float
-    """Of the fan as its eps goes to 0, or of `naive` if that is less or the fan has too few neurons."""
+    """Loss of the fan as eps -> 0; that of `naive` if less, or if there are too few neurons for a fan."""
 
     @property
     def gap(self) -> float:
@@ -158,9 +158,9 @@ class SharedNeuronLoss:
     loss: float
     """Mean of the fourth power of the error per feature, over p, as p -> 0."""
     naive: float
-    """The same of the network that computes n_hidden targets and drops the others."""
+    """This mean for the network that computes n_hidden targets and drops the others."""
     weight: float
-    """The readout's weight; 1 where a feature has a neuron of its own."""
+    """Weight of the readout; 1 if each feature has a neuron of its own."""
 
 
 def shared_loss(n_features: int, n_hidden: int) -> SharedNeuronLoss:

@@ -37,15 +37,16 @@ class Features:
         Number of features n.
     p : float or (n_features,) array_like
         Probability that a feature is on, in (0, 1], before conditioning on `exactly`. Not used for features
-        in groups, and not needed if all are: the attribute has what follows from the tables.
+        in groups, and not needed if all are: the attribute has the probabilities by the groups' patterns.
     values : str or ValueDistribution, optional
         Law of the value of a feature that is on: "uniform" on [0, scale]; "uniform(low)" on [low scale,
         scale], see `uniform_from`; "binary", always scale; "half-normal", scale times \|N(0, 1)\|;
         "exponential" with mean scale; "symmetric", uniform on [-scale, scale]; "normal" with standard
         deviation scale; "rectified-normal(ratio)", scale times max(0, ratio + N(0, 1)), see
-        `rectified_normal`; or your own, see `ValueDistribution`. The attribute is one, which equals its name.
+        `rectified_normal`; or your own `ValueDistribution`. The attribute is always a `ValueDistribution`,
+        which equals its name.
     scale : float or (n_features,) array_like, optional
-        Between 1e-100 and 1e100.
+        Factor of the values, between 1e-100 and 1e100.
     importance : float or (n_features,) array_like, optional
         Weight of a feature in a loss; not negative, not all 0. No method here depends on it.
     groups : sequence of (indices, patterns, probabilities), optional
@@ -53,7 +54,7 @@ class Features:
         which of them are on, with probability `probabilities[r]`. See `synchronous`, `exclusive` and
         `parent_child`. Probabilities are made to sum to 1, if they do to 1e-12. Groups do not overlap.
     exactly : int, optional
-        Condition the law on so many features on in all; for at most 100,000 features.
+        Condition the law on exactly this number of features on; for at most 100,000 features.
     sparsity : float or (n_features,) array_like, optional
         S = 1 - p of Elhage et al., in [0, 1), instead of `p`. The attribute is 1 - `p`.
 

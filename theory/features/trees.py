@@ -23,7 +23,7 @@ class Node(NamedTuple):
     """
 
     feature: int | None
-    """None for a node that only holds children, which then depend on the nearest feature above."""
+    """Index; None for a node that only holds children, which depend on the nearest feature above it."""
     children: tuple["Node", ...] = ()
     exclusive: bool = False
     """Of children that would be on at once, one stays on, each with the same probability."""
@@ -66,13 +66,13 @@ class _PatternLaw(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A node, as `walk` comes to it."""
+    """A node that `walk` visits, with its position in the tree."""
 
     node: Node
     parent_feature: int | None
-    """The nearest feature above it."""
+    """The nearest feature above the node; None if there is none."""
     scaled: bool
-    """Whether its value is multiplied by that of the feature above."""
+    """Whether the node's value is multiplied by that of `parent_feature`."""
 
 
 def walk(nodes: Sequence[Node], parent_feature: int | None = None, scaled: bool = False) -> Iterator[Step]:

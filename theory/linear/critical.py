@@ -100,7 +100,7 @@ def critical_point(
 
 @result
 class CriticalPoint:
-    """A critical point and its second order; see :func:`critical_hessian`.
+    """Loss, index and growth rates at a critical point; see :func:`critical_hessian`.
 
     Rates are those of the flow in normal form, minus half the gradient of the loss summed over features: a
     deviation along an eigenvector of the Hessian with eigenvalue 2h grows as exp(-h t).
@@ -109,15 +109,15 @@ class CriticalPoint:
     loss: float
     """Loss per feature, as `critical_loss`."""
     rank: int
-    """Number of directions kept."""
+    """Number of eigenvectors kept."""
     index: int
     """Dimensions in which the loss falls: number of negative eigenvalues of the Hessian."""
     nullity: int
-    """Dimensions in which it stays: zero eigenvalues. All are tangent to the set of critical points."""
+    """Number of zero eigenvalues of the Hessian; their directions are tangent to the critical set."""
     escape_rate: float
-    """Growth rate of the steepest descent from here, 0 at a minimum."""
+    """Largest growth rate of a deviation from the point; 0 at a minimum."""
     rotation_rate: float
-    """Growth rate along the best rotation of a kept direction towards one left out (Prop. 3), 0 if none."""
+    """Growth rate along the best rotation of an eigenvector kept to another (Prop. 3); 0 if none grows."""
     slowest_rate: float
     """Decay rate of the slowest deviation that decays, inf if none does."""
 

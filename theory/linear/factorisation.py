@@ -15,9 +15,9 @@ class FactorisationLLC:
     coefficient: float
     multiplicity: int
     regular: int
-    """Rank of the Hessian: half of it is the coefficient where nothing is left."""
+    """Rank rho of the Hessian; rho/2 is the coefficient if no outputs, inputs or neurons are `left`."""
     left: tuple[int, int, int]
-    """Outputs, inputs and hidden neurons of the product of two zero matrices that is left."""
+    """Numbers of outputs, inputs and neurons of the remaining product of two zero matrices."""
 
 
 def factorisation_llc(

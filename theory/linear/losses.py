@@ -110,9 +110,9 @@ class WeightedOptimum:
     """Optimum of the importance-weighted linear loss; see :func:`weighted_optimum`."""
 
     loss: float
-    """Least loss per feature of any linear model with so many hidden neurons."""
+    """Least loss per feature of any linear model with n_hidden neurons."""
     dedicated: float
-    """Least loss per feature with all but n_hidden features given up; the best choice of them."""
+    """Least loss per feature if all but the best n_hidden features are dropped."""
     A: FloatArray
     """Optimal decoder, shape (n_features, n_hidden)."""
     B: FloatArray

@@ -37,7 +37,7 @@ class Spectrum:
     eigenvectors: FloatArray
     """Orthonormal columns in the same order, shape (n_features, n_features)."""
     space: npt.NDArray[np.int64]
-    """Number of the eigenspace that each belongs to, from 0, shape (n_features,)."""
+    """Index of the eigenspace, from 0, of each eigenvalue, shape (n_features,)."""
 
     @property
     def multiplicities(self) -> npt.NDArray[np.int64]:

@@ -152,16 +152,16 @@ def class_loss(
 
 @result
 class Mixture:
-    """The loss over sparse data, class by class; all numbers are totals over features, as `class_loss` is."""
+    """The loss over sparse data by numbers k of features on, as totals over features, like `class_loss`."""
 
     total: float
-    """Sum over the classes 0, ..., K of p^k (1 - p)^(n-k) L_k. Divide by n for the loss per feature."""
+    """Sum over k = 0, ..., K of p^k (1 - p)^(n-k) L_k. Divide by n for the loss per feature."""
     left_out: float
-    """What the classes above K add at most: the true total lies in [total, total + left_out]."""
+    """Bound on the terms with k > K: the loss over all inputs lies in [total, total + left_out]."""
     classes: FloatArray
     """(K + 1,): L_0, ..., L_K."""
     terms: FloatArray
-    """(K + 1,): what each class adds to `total`."""
+    """(K + 1,): p^k (1 - p)^(n-k) L_k, the terms of `total`."""
 
 
 def mixture_loss(

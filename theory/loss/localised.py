@@ -36,12 +36,12 @@ class ExpectedLLC:
 
 @result
 class ChainLLC:
-    """Estimate of one Langevin chain on a quadratic loss."""
+    """Mean and deviation of the estimate by one Langevin chain on a quadratic loss."""
 
     mean: float
-    """Its expectation: with the bias of the step, of what was not burnt in, and of the localisation."""
+    """Expected estimate, biased by the step size, too short a burn-in and the localisation."""
     std: float
-    """Its standard deviation from chain to chain."""
+    """Standard deviation of the estimate from chain to chain."""
 
 
 def _precisions(

@@ -41,7 +41,7 @@ class ReluMoments:
     second: FloatArray
     """E ReLU(g + W.xi)^2, in the shape of g."""
     on_noise: FloatArray
-    """E [g + W.xi > 0] xi_j, half of what the weights do to `mean`, shape (..., m), that of g in front."""
+    """E [g + W.xi > 0] xi_j: the derivative of `mean` in W_j at fixed g, shape (..., m)."""
     mean_noise: FloatArray
     """E ReLU(g + W.xi) xi_j: half the derivative of `second` in W_j at fixed g, shape (..., m)."""
 

@@ -33,9 +33,9 @@ class CubicRoots(NamedTuple):
     low: FloatArray
     """The negative root."""
     middle: npt.NDArray[np.complex128]
-    """The smaller of the others; beyond the critical kappa the one with the negative imaginary part."""
+    """The smaller nonnegative root; for kappa > 2/sqrt(27) the root with negative imaginary part."""
     high: npt.NDArray[np.complex128]
-    """The larger, or the one with the positive imaginary part."""
+    """The larger nonnegative root; for kappa > 2/sqrt(27) the root with positive imaginary part."""
     gap: npt.NDArray[np.complex128]
     """high - middle, without cancellation."""
 

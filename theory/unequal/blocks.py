@@ -52,11 +52,11 @@ class BlockLoss:
     per_feature: FloatArray
     """(k,): expected squared errors, without importance."""
     by_coefficients: FloatArray
-    """(k, k): derivative of each by its own coefficients."""
+    """(k, k): derivatives of the loss of output i by alpha_i, in row i."""
     by_b: FloatArray
-    """(k,): derivative of each by its bias."""
+    """(k,): derivative of the loss of each output by its bias b_i."""
     by_variance: FloatArray
-    """(k,): derivative of each by the variance of its noise."""
+    """(k,): derivative of the loss of each output by the variance s_i^2 of its interference."""
 
 
 @inner

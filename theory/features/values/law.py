@@ -42,9 +42,9 @@ class Definition(NamedTuple):
     left: Any
     """Density at -v."""
     end: Any
-    """Where the density ends, on both sides."""
+    """Bound on |v| beyond which the density is 0; infinity if there is none."""
     atoms: dict[Any, Any]
-    """Probabilities of single places."""
+    """Values of positive probability, mapped to this probability."""
 
 
 class ValueDistribution:

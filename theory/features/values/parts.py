@@ -20,23 +20,23 @@ class KernelLaw(NamedTuple):
     """
 
     transform: tuple[int, float]
-    """Where E v^r exp(z v), r = 0, 1, 2, is compiled, and its shape; see `transforms`."""
+    """Address of the compiled E v^r exp(z v), r = 0, 1, 2, and its shape parameter; see `transforms`."""
     low: float
     high: float
     reach: float
-    """The largest absolute value."""
+    """The largest |v|."""
     mean: float
     square: float
     atoms: FloatArray
-    """(k, 2): places and their probabilities."""
+    """(k, 2): values of positive probability, and these probabilities."""
     ends: FloatArray
-    """(l, 2): between which the density is a polynomial."""
+    """(l, 2): ends of the intervals on which the density is a polynomial."""
     density: FloatArray
-    """(l, degree + 1): its coefficients, lowest power first."""
+    """(l, degree + 1): coefficients of these polynomials, lowest power first."""
     corners: FloatArray
-    """0, and where the density is no polynomial, or there is an atom."""
+    """0, all atoms and the ends of all pieces, ascending."""
     nodes: FloatArray
-    """Gauss-Legendre rule on [0, 1], exact for what the loss makes of the density."""
+    """Points of a Gauss-Legendre rule on [0, 1], exact for the density times a squared error."""
     weights: FloatArray
     jumps: FloatArray
     """(j, 3): place, size and order of the jumps of the density and its derivatives."""
@@ -45,7 +45,7 @@ class KernelLaw(NamedTuple):
     sides: int
     """1 for values uniform on [0, 1], 2 on [-1, 1], 0 for values that are 1, -1 for all others."""
     angle: float
-    """From this angle of z to a right one, the transform is bounded; 0 if that is not known."""
+    """The transform is bounded for z between this angle and a right angle; 0 if no angle is known."""
     size: float
     """Size of the values where `angle` is used."""
 
