@@ -129,9 +129,9 @@ class Derivation:
 
 
 def derived(expression: Any, *assumptions: str) -> Derivation:
-    """Return a `Derivation` whose symbols are all that are free in the expression, sorted by name.
+    """Return a `Derivation` of `expression`, with its free symbols sorted by name.
 
-    `assumptions` are sentences that say what the derivation assumes.
+    `assumptions` are sentences.
     """
     return Derivation(expression, tuple(sorted(expression.free_symbols, key=str)), assumptions)
 

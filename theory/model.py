@@ -22,7 +22,7 @@ _MORE_TERMS = 8
 
 
 def rounding_of_sum(size: Any, terms: int) -> Any:
-    """Return a bound on the rounding error of a sum of `terms` terms whose sizes add up to `size`."""
+    """Return a bound on the rounding error of a sum of `terms` terms; `size` is the sum of their sizes."""
     return (terms + _MORE_TERMS) * 2.0**-52 * size
 
 
@@ -148,21 +148,21 @@ class Model:
 
     @property
     def M(self) -> FloatArray:
-        """Decoder times encoder, (n_outputs, n_features): of a model whose hidden neurons are linear.
+        """Decoder times encoder, (n_outputs, n_features), for a model with linear hidden neurons.
 
-        The model is then g(M x + `bias`).
+        The outputs are then g(M x + `bias`).
         """
-        self._linear("M")
+        self._require_linear_hidden("M")
         return np.asarray(self.W_out @ self.W_in)
 
     @property
     def bias(self) -> FloatArray:
-        """The outputs' bias W_out b_in + b, (n_outputs,): of a model whose hidden neurons are linear."""
-        self._linear("bias")
+        """The outputs' bias W_out b_in + b, (n_outputs,), for a model with linear hidden neurons."""
+        self._require_linear_hidden("bias")
         return np.asarray(self.W_out @ self.b_in + self.b)
 
-    def _linear(self, name: str) -> None:
-        """Raise ValueError unless the hidden neurons are linear; `name` is the attribute that needs it."""
+    def _require_linear_hidden(self, name: str) -> None:
+        """Raise a ValueError unless the hidden neurons are linear, as the attribute `name` requires."""
         if self.hidden != "identity":
             raise ValueError(f"`hidden` must be 'identity' for {name} to exist; got {self.hidden!r}.")
 

@@ -65,7 +65,7 @@ C = TypeVar("C")
 
 
 def scalar_or_array(value: FloatArray) -> Real:
-    """Return a 0-d array as a number, any other as it is."""
+    """Return a 0-d array as a number, and any other array unchanged."""
     return float(value) if value.ndim == 0 else value
 
 
@@ -145,7 +145,7 @@ def why_not_dense(value: Any) -> str:
     return ""
 
 
-def _description(value: Any, error: Exception) -> str:
+def _describe_mismatch(value: Any, error: Exception) -> str:
     """Return a description of `value`, which is not an array of real numbers, with a hint how to convert it.
 
     `error` is the exception that NumPy raised for it.
@@ -192,7 +192,7 @@ def doubles(name: str, value: Any) -> FloatArray:
         with np.errstate(over="ignore"):  # longer floats than doubles become inf, which is refused
             return np.asarray(array, dtype=np.float64)
     except _REFUSED as error:
-        raise ValueError(f"`{name}` must be real numbers; got {_description(value, error)}") from error
+        raise ValueError(f"`{name}` must be real numbers; got {_describe_mismatch(value, error)}") from error
 
 
 def real(
@@ -241,7 +241,8 @@ def number(
 ) -> float:
     """Return `value` as a float; ValueError unless it is one finite number in range.
 
-    The range is from `low` to `high`; `brackets` say which ends are included, `hint` is added to the message.
+    The range is from `low` to `high`; `brackets` ("[]", "(]", "[)" or "()") say which ends are included, and
+    `hint` is added to the message.
     """
     if type(value) is float and low < value < high:  # as quickly as can be
         return value
@@ -328,8 +329,10 @@ _ANY_SHAPE: dict[tuple[int | None, ...], str] = {
 }
 
 
-def _shaped(name: str, array: FloatArray, shape: Sequence[int | None], largest: float = np.inf) -> FloatArray:
-    """Return `array`; ValueError unless it has this shape (None: any size) and no entry beyond `largest`."""
+def _checked_shape(
+    name: str, array: FloatArray, shape: Sequence[int | None], largest: float = np.inf
+) -> FloatArray:
+    """Return `array`; ValueError unless it has this shape (None: any size) and sizes of at most `largest`."""
     fits = array.ndim == len(shape)
     for have, expected in zip(array.shape, shape, strict=False):
         fits = fits and expected in (None, have)
@@ -352,7 +355,7 @@ def _shaped(name: str, array: FloatArray, shape: Sequence[int | None], largest: 
 
 def vector(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
     """Return `value` as a float64 vector; raise a ValueError if it is empty, not finite or not of `size`."""
-    return _shaped(name, doubles(name, value), (size,))
+    return _checked_shape(name, doubles(name, value), (size,))
 
 
 def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = False) -> IntArray:
@@ -379,7 +382,7 @@ def numbers_or_repeat(
     """
     array = doubles(name, value)
     repeated = array if array.ndim else np.full(1 if size is None else size, array)
-    return _shaped(name, repeated, (size,), largest)
+    return _checked_shape(name, repeated, (size,), largest)
 
 
 def matrix(
@@ -392,7 +395,7 @@ def matrix(
 
     ``None`` in `shape` allows any size. Absolute values of entries are at most `largest`.
     """
-    return _shaped(name, doubles(name, value), shape, largest)
+    return _checked_shape(name, doubles(name, value), shape, largest)
 
 
 def square(name: str, value: npt.ArrayLike) -> FloatArray:

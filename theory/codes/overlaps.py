@@ -39,7 +39,7 @@ class Overlaps:
     """Number of encodings with each of `values`; the counts add up to n_features - 1."""
 
     def row(self) -> FloatArray:
-        """Return a row of the Gram matrix, shape (n_features,): the feature's own 1, then the overlaps."""
+        """Return a row of the Gram matrix, shape (n_features,): 1 for the encoding itself, then overlaps."""
         validation.check_fits("n_features", self.n_features, self.n_features)
         return np.concatenate([[1.0], np.repeat(self.values, self.counts)])
 
@@ -114,7 +114,7 @@ def code_points(name: str) -> FloatArray:
 
 
 def _overlaps_of_points(name: str, W: FloatArray) -> Overlaps:
-    """Return the `Overlaps`, called `name`, of unit vectors, the rows of W: inner products with the first.
+    """Return the `Overlaps` with this `name` of the unit vectors W, one a row: inner products with the first.
 
     Each distinct inner product, to 14 decimals, is listed with the number of rows that have it.
     """

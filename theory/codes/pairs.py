@@ -35,8 +35,8 @@ def _moments_both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 def _scale_excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
     """Return a - 1 for the scale a that minimises E (x_1 - a R)², with R = ReLU(x_1 - x_2 + beta).
 
-    x_1 is on with probability `p`, x_2 with probability `other`; a - 1 = E[(x_1 - R) R]/E[R²]. Numerator and
-    denominator are computed divided by p, and no digit cancels.
+    x_1 is on with probability `p`, x_2 with probability `other`; a - 1 = E[(x_1 - R) R]/E[R²]. No digit
+    cancels.
     """
     q, r = 1.0 - p, 1.0 - other
     cross, square, _, _ = _moments_both_on(beta)

@@ -13,7 +13,7 @@ __all__ = ["expected_collisions", "expected_polysemantic", "polysemantic_pmf", "
 
 
 def count_array(name: str, value: npt.ArrayLike) -> FloatArray:
-    """Return `value` as an array; raise a ValueError unless all are whole numbers from 1 to 1e75."""
+    """Return `value` as an array; ValueError about `name` unless all are whole numbers from 1 to 1e75."""
     array = whole_numbers(name, value)
     if np.any(array > 1e75):
         raise ValueError(f"`{name}` must be at most 1e75; got {array.max():g}.")
@@ -105,7 +105,7 @@ def expected_polysemantic(
 
 
 def _check_places(n: FloatArray, m: FloatArray) -> None:
-    """Raise ValueError if there are more features n than places, two for each of m neurons."""
+    """Raise a ValueError if n > 2m: m neurons have two places each for n features."""
     bad = n > 2 * m
     if np.any(bad):
         n, m = np.broadcast_arrays(n, m)

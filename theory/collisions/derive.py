@@ -13,7 +13,7 @@ __all__ = [
 
 @cached_derivation
 def derive_initial_moments() -> Derivation:
-    """Derive E (W_i.W_j)^2, E |W|^2 and E |W|^4, a column, for m independent normal weights of deviation s.
+    """Derive E (W_i.W_j)^2, E |W|^2 and E |W|^4, a column, for encodings of m weights N(0, s^2) each.
 
     >>> derive_initial_moments().expression.T
     Matrix([[m*s**4, m*s**2, m*s**4*(m - 1) + 3*m*s**4]])

@@ -70,10 +70,10 @@ def critical_lam(sharing: int = 1) -> float:
 
 
 def resting_weights(lam: npt.ArrayLike) -> tuple[Real, Real]:
-    """Weights at which an encoding with one nonzero weight rests: exact roots of w (1 - w^2) = lam.
+    """Positive roots of w (1 - w^2) = lam, the weights at which an encoding with one nonzero weight rests.
 
-    The larger, 1 - lam/2 - ..., is stable. Below the smaller, lam + lam^3 + ..., the weight dies. Errors
-    are those of `shared_drop_time`.
+    The larger root, 1 - lam/2 - ..., is stable. A weight below the smaller root, lam + lam^3 + ..., dies.
+    Errors are those of `shared_drop_time`.
 
     Parameters
     ----------

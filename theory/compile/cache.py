@@ -31,8 +31,8 @@ _VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__)
 _WARNED: set[str] = set()  # what was said already
 
 
-def _warn(problem: str, *details: object) -> None:
-    """Log a warning, once for each `problem` in a process; `details` fill in the %s of its text."""
+def _warn_once(problem: str, *details: object) -> None:
+    """Log the warning `problem`, at most once in a process; `details` fill in the %s of its text."""
     if problem not in _WARNED:
         _WARNED.add(problem)
         logging.getLogger(__package__).warning(f"superposition: {problem}", *details)
@@ -75,7 +75,7 @@ class _Files:
             return None
         payload = content[_DIGEST_SIZE:]
         if content[:_DIGEST_SIZE] != _digest(os.path.basename(path).encode(), payload):
-            _warn("damaged compiled code in %s is ignored, and its kernel compiled anew", self.folder)
+            _warn_once("damaged compiled code in %s is ignored, and its kernel compiled anew", self.folder)
             return None
         return pickle.loads(payload)
 
@@ -120,7 +120,7 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
         try:
             return super().load_overload(sig, target_context)
         except OSError as error:
-            _warn(
+            _warn_once(
                 f"compiled code in {self._cache_path} cannot be read ({error.strerror}): kernels are compiled"
             )
             return None
@@ -130,7 +130,7 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
         try:
             super().save_overload(sig, data)
         except OSError as error:
-            _warn(
+            _warn_once(
                 "compiled code cannot be kept in %s (%s): the next process will compile it anew. The "
                 "variable NUMBA_CACHE_DIR names another folder",
                 self._cache_path,
@@ -147,7 +147,7 @@ def make_cache(function: Callable[..., Any], checksum: Callable[[str], str]) -> 
         return _KernelCache(function, checksum)
     except RuntimeError:
         if os.path.isfile(function.__code__.co_filename):  # else it was typed at a prompt
-            _warn(
+            _warn_once(
                 "no folder for compiled code can be written, so that each process compiles anew, for some "
                 "seconds to minutes. The variable NUMBA_CACHE_DIR names a folder"
             )

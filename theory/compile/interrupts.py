@@ -83,7 +83,7 @@ def call_apart(work: Callable[[], T]) -> T:
         while not ended.wait(_LOOK):
             pass
     except BaseException:
-        atexit.register(_end, thread)
+        atexit.register(_end_thread, thread)
         raise
     if errors:
         raise errors[0]
@@ -110,7 +110,7 @@ def import_apart(name: str) -> ModuleType:
     return call_apart(lambda: importlib.import_module(name))
 
 
-def _end(thread: threading.Thread) -> None:
+def _end_thread(thread: threading.Thread) -> None:
     """End a thread by a SystemExit in it, waiting for some seconds at most.
 
     This is for the end of the program, where Python would take down a library that the thread still uses.

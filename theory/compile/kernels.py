@@ -220,7 +220,7 @@ def _arrays_boxed_in_c() -> Iterator[None]:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Within the context, collect no garbage: looking for it takes a tenth of a compiler's time."""
+    """Within the context, garbage is not collected, which would take a tenth of the time of compiling."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -272,7 +272,7 @@ class _InnerLibrary(_CORE.codegen.JITCodeLibrary):  # type: ignore[misc]
     def _finalize_final_module(self) -> None:
         """Mark functions, and Numba's variables for them, so that the linker merges their copies.
 
-        Nothing is translated to machine code here: that is done in the kernels that the code is linked into.
+        Unlike in Numba, nothing is translated to machine code: the kernels that call the functions are.
         """
         linked = self._final_module
         for function in linked.functions:
@@ -391,7 +391,7 @@ def compile_pointer(function: Callable[..., Three], shaped: bool = False) -> int
     return int(compiled.address)
 
 
-def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
+def _define_call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
     """Return signature and code generator of a Numba intrinsic that calls the function at an address.
 
     The intrinsic takes the address and the floats re, im and shape, passes the floats on, and returns the
@@ -411,7 +411,7 @@ def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
     return _CORE.types.UniTuple(_COMPLEX, 3)(_CORE.types.int64, _FLOAT, _FLOAT, _FLOAT), generate
 
 
-_call_intrinsic: Any = extending.intrinsic(_call)
+_call_intrinsic: Any = extending.intrinsic(_define_call)
 
 if _OFF:
 
@@ -430,7 +430,7 @@ else:
         return _call_intrinsic(address, z.real, z.imag, shape)  # type: ignore[no-any-return]
 
 
-def _check(context: Any) -> Any:
+def _define_check(context: Any) -> Any:
     """Return signature and code generator of a Numba intrinsic that calls `raise_if_interrupted`.
 
     The intrinsic holds the interpreter's lock during the call; an exception is raised in the kernel.
@@ -460,7 +460,7 @@ def _check(context: Any) -> Any:
     return _CORE.types.none(), generate
 
 
-_checked: Any = extending.intrinsic(_check)
+_checked: Any = extending.intrinsic(_define_check)
 
 if _OFF:
 

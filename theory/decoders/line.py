@@ -27,7 +27,7 @@ def line_losses(
     """Return (1 - p) E D^2 and p E (v - D)^2, losses of features off and on; D = a y + b above theta, else 0.
 
     y is v + sigma Z for a feature that is on, with a value v of the law `values`, and sigma Z for one that is
-    off. `shrink` is 1 - a, which the caller knows without cancellation.
+    off. `shrink` is 1 - a, passed so that it does not cancel.
     """
     v, weights = values.nodes(theta, sigma)
     errors = line_errors(np.append(v, 0.0), theta, a, shrink, b, sigma)

@@ -47,7 +47,7 @@ def channel(
 
 
 def _checked_coefficients(**coefficients: npt.ArrayLike) -> list[FloatArray]:
-    """Return thresholds, scales or biases as arrays; raise a ValueError naming one beyond 1e6 in size."""
+    """Return thresholds, scales or biases as arrays; raise a ValueError about one beyond 1e6 in size."""
     return [validation.real(name, value, -1e6, 1e6) for name, value in coefficients.items()]
 
 
@@ -135,8 +135,8 @@ def jumprelu_loss(
 ) -> Any:
     """Loss per feature of the decoder a y + b where y > theta, else 0.
 
-    With b = -a theta it is ReLU; with a = 1, b = 0 a hard threshold; with a = 1, b = -theta a soft one. A
-    gated ReLU is the same decoder wherever a theta + b is not negative. It receives y = x + sigma Z, Z
+    With b = -a theta the decoder is a ReLU; with a = 1, b = 0 a hard threshold; with a = 1, b = -theta a soft
+    one. Where a theta + b is not negative, it is also a gated ReLU. The decoder receives y = x + sigma Z, Z
     standard normal, from a feature x that is on with probability `p`, in [1e-100, 1], and then of the law
     `values`, a `ValueDistribution` or its name; `sigma` is in [1e-100, 1e3]. Errors are those of
     `bayes_decoder`.
@@ -175,7 +175,7 @@ def active_fraction(
     *,
     values: str | ValueDistribution = "uniform",
 ) -> Any:
-    """Share of the outputs above a threshold, P(y > theta): k/n_features of TopK as n_features → ∞.
+    """Share P(y > theta) of the outputs above a threshold; as n_features → ∞, k/n_features for TopK.
 
     The outputs are y = x + sigma Z, Z standard normal, for a feature x that is on with probability `p`, and
     then of the law `values`, a `ValueDistribution` or its name; `theta` is the threshold. The arrays

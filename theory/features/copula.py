@@ -96,9 +96,9 @@ class CopulaFeatures:
 
 
 def _keep_one(x: FloatArray, rivals: list[int], rng: np.random.Generator) -> None:
-    """Set all but one of the rows `rivals` of x to 0, in place, in each column where several are positive.
+    """In each column of x where several of the rows `rivals` are positive, set all but one to 0, in place.
 
-    The one is chosen at random.
+    The row kept is drawn at random.
     """
     values = x[rivals]
     several = np.flatnonzero(np.count_nonzero(values, axis=0) > 1)

@@ -125,7 +125,7 @@ def _multiply_polynomials(polynomial: FloatArray, table: FloatArray) -> FloatArr
 
 
 def _suffix_probabilities(blocks: list[IndependentGroup], k: int) -> FloatArray:
-    """Return a (blocks + 1, k + 1) table; row b has P(c on in blocks b, b + 1, ...) for c = 0, ..., k."""
+    """Return P(c features are on in blocks b, b + 1, ...) at [b, c], shape (blocks + 1, k + 1)."""
     table = np.zeros((len(blocks) + 1, k + 1))
     table[-1, 0] = 1.0
     for b in range(len(blocks) - 1, -1, -1):

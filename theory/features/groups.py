@@ -22,12 +22,12 @@ _ROWS = 64
 
 
 def _checked_indices(name: str, value: npt.ArrayLike, n: int = _MOST_FEATURES) -> IntArray:
-    """Return a vector of distinct indices below n; raise a ValueError that calls it `name`."""
+    """Return `value` as a vector of distinct indices below n; else raise a ValueError about `name`."""
     return validation.indices(name, validation.vector(name, value), n, distinct=True)
 
 
 def _checked_chances(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
-    """Return n probabilities, one number repeated; raise a ValueError that calls them `name`."""
+    """Return n probabilities, a single one repeated; raise a ValueError about `name` for other values."""
     return validation.real(name, validation.numbers_or_repeat(name, value, n), 0, 1)
 
 
@@ -90,7 +90,7 @@ def synchronous(indices: npt.ArrayLike, p: float) -> Group:
 def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
     """Return a group of features of which at most one is on.
 
-    The arrays are those of `synchronous`: indices, on/off patterns and their probabilities.
+    A group is arrays as from `synchronous`: indices, on/off patterns and their probabilities.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
 def parent_child(parent: int, children: npt.ArrayLike, p_parent: float, p_child: npt.ArrayLike) -> Group:
     """Return a group of a parent and its children, which can be on only if the parent is, then independently.
 
-    The arrays are those of `synchronous`: indices, on/off patterns and their probabilities.
+    A group is arrays as from `synchronous`: indices, on/off patterns and their probabilities.
 
     Parameters
     ----------

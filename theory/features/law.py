@@ -315,7 +315,7 @@ class Features:
         >>> Features(2, [0.5, 1.0], "binary").transform(1j * np.pi).round(12)
         array([ 0.+0.j, -1.+0.j])
         """
-        at = _complex("s", s)
+        at = _checked_complex("s", s)
         which: Any = slice(None)
         if feature is None:
             at = at[..., None]
@@ -329,8 +329,8 @@ class Features:
     def sample(self, size: int, rng: np.random.Generator | int | None) -> FloatArray:
         """Draw independent samples, shape (size, n_features); memory O(size n_features).
 
-        Given `exactly`, whether each feature or group is on is drawn in turn, given how many are left to
-        be on: exact, not by rejection.
+        Given `exactly`, features and groups are drawn in turn, conditional on the number still to be on:
+        exact, without rejection.
 
         >>> Features(4, 0.5, "binary", exactly=3).sample(2, rng=0)
         array([[1., 0., 1., 1.],
@@ -353,8 +353,8 @@ class Features:
         return x
 
 
-def _complex(name: str, value: npt.ArrayLike) -> npt.NDArray[np.complex128]:
-    """Return `value` as an array of complex numbers; raise a ValueError naming it if one is not finite."""
+def _checked_complex(name: str, value: npt.ArrayLike) -> npt.NDArray[np.complex128]:
+    """Return `value` as an array of complex numbers; raise a ValueError about `name` if one is not finite."""
     try:
         array = np.asarray(value)
     except (RuntimeError, TypeError, ValueError):  # rows of different lengths, tensors that have a gradient

@@ -112,11 +112,11 @@ def hierarchy_group(root: Node, p: FloatArray) -> Group:
     p : (n_features,) array_like
         Probability that a feature is on if its parent is, and no sibling excludes it.
     """
-    law = _law_of(root, p)
+    law = _law_at_and_below(root, p)
     return np.array(law.features, np.int64), law.patterns, law.probabilities
 
 
-def _law_of(node: Node, p: FloatArray) -> _PatternLaw:
+def _law_at_and_below(node: Node, p: FloatArray) -> _PatternLaw:
     """Return the law of the features of `node` and below it, given that the parent of `node` is on.
 
     The law is the features' indices, their on/off patterns, (n_patterns, k), and the patterns' probabilities.
@@ -135,7 +135,7 @@ def _law_below(node: Node, p: FloatArray) -> _PatternLaw:
     p, (n_features,), has for each feature the probability that it is on if its parent is, and no sibling
     excludes it.
     """
-    laws = [_law_of(child, p) for child in node.independent_children]
+    laws = [_law_at_and_below(child, p) for child in node.independent_children]
     if node.competitors:
         on = p[node.rivals]
         # Of those that would be on, each stays on alike: E 1/(1 + others) = integral of E t^others.

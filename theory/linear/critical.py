@@ -167,7 +167,7 @@ def critical_hessian(
     tied = flag("tied", tied)
     inner, outer, gap, hidden = _split_eigenvalues(covariance, indices, n_hidden, rtol)
     r, left = inner.size, outer.size
-    rates = _rates(inner, outer, gap, hidden, "tied" if tied else "pair")
+    rates = _all_growth_rates(inner, outer, gap, hidden, "tied" if tied else "pair")
     return CriticalPoint(
         loss=float(np.sum(outer / (r + left))),
         rank=r,
@@ -221,7 +221,7 @@ def growth_rates(
     decoder [ 2. -2.]
     """
     choice("rule", rule, RULES)
-    return _rates(*_split_eigenvalues(covariance, indices, n_hidden, rtol), rule)
+    return _all_growth_rates(*_split_eigenvalues(covariance, indices, n_hidden, rtol), rule)
 
 
 def _split_eigenvalues(
@@ -246,7 +246,9 @@ def _checked_hidden(n_hidden: int | None, rank: int, n_features: int | None = No
     return integer("n_hidden", rank if n_hidden is None else n_hidden, max(rank, 1), n_features)
 
 
-def _rates(inner: FloatArray, outer: FloatArray, gap: FloatArray, hidden: int, rule: str) -> FloatArray:
+def _all_growth_rates(
+    inner: FloatArray, outer: FloatArray, gap: FloatArray, hidden: int, rule: str
+) -> FloatArray:
     """Return all growth rates of a flow at a critical point, (n_rates,), largest first.
 
     Small deviations from the point grow like e^(rate t). `inner` and `outer` are the eigenvalues of the

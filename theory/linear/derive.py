@@ -71,7 +71,7 @@ def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) -> Derivation:
     """Derive the gradient of the loss of x -> ABx, summed over `n_data` inputs x.
 
-    The derivatives with respect to A stand above those with respect to B' (Notes, Eqs. 1, 2, 19).
+    The result has the derivatives with respect to A above those with respect to B' (Notes, Eqs. 1, 2, 19).
 
     >>> derive_gradients(1, 1, 1).expression.applyfunc(lambda entry: entry.factor())
     Matrix([
@@ -242,7 +242,7 @@ def derive_singular_values() -> Derivation:
 
 @cached_derivation
 def derive_aligned_mode() -> Derivation:
-    r"""Derive w(t) of :math:`\dot w = \lambda w(1-w^2)`, w(0) = w0 (Saxe et al. 2014, Eq. 12).
+    r"""Derive the solution w(t) of :math:`\dot w = \lambda w(1-w^2)`, w(0) = w0 (Saxe et al. 2014, Eq. 12).
 
     >>> derive_aligned_mode().expression
     1/sqrt(1 - exp(-2*lambda*t) + exp(-2*lambda*t)/w0**2)

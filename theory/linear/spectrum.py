@@ -127,8 +127,8 @@ def sized_spectrum(covariance: Covariance, n_features: int | None = None) -> Spe
 def checked_spectrum(covariance: Covariance, rtol: float = EQUAL, n_features: int | None = None) -> Spectrum:
     """Return the `Spectrum` of a covariance; raise a ValueError if it is singular to rounding.
 
-    Eigenvalues that differ by at most `rtol` times the largest count as equal, as for `spectrum`; with
-    `n_features`, the covariance must have that size.
+    Eigenvalues that differ by at most `rtol` times the largest count as equal. If `n_features` is given, the
+    covariance must have this size.
     """
     modes = spectrum(covariance_matrix(covariance, n_features), rtol)
     values = modes.eigenvalues

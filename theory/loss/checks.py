@@ -16,7 +16,7 @@ MOST = 1e50
 
 
 def _contiguous(array: FloatArray) -> FloatArray:
-    """Return the array as contiguous, writable doubles: any other would compile the kernels anew."""
+    """Return the array as contiguous, writable doubles, for which the kernels are compiled."""
     return np.require(array, np.float64, ["C", "W"])
 
 

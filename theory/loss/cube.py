@@ -324,9 +324,9 @@ def class_losses(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
 
 @kernel
 def class_gradient(M: FloatArray, b: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the derivatives of `class_losses`, with exactly k features on, with respect to M and b.
+    """Return the derivatives of `class_losses`, of output i by row i of M and by b_i: (n, n) and (n,).
 
-    Entry i of the loss depends on row i of M and on b_i alone: shapes (n, n) and (n,).
+    Exactly k features are on.
     """
     n = b.size
     by_row, by_bias = np.zeros((n, n)), np.zeros(n)

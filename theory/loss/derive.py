@@ -26,7 +26,7 @@ def _integrate_ramps(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> 
 
 
 def _differentiate_ramps(terms: dict[tuple[Any, int], Any], x: Any) -> dict[tuple[Any, int], Any]:
-    """Return the derivative with respect to x of a sum of c (z)_+^q, a dict {(z, q): c} like `terms`."""
+    """Return the derivative by x of the sum of c (z)_+^q over `terms`, {(z, q): c}, as such a dict."""
     out: dict[tuple[Any, int], Any] = {}
     for (z, q), coefficient in terms.items():
         out[z, q] = out.get((z, q), 0) + sp.diff(coefficient, x)

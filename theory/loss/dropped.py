@@ -13,7 +13,7 @@ __all__ = ["dropped_bound", "truncated_share", "worst_dropped_bound"]
 ROUNDING_UP = 1.0 + 1e-10
 
 
-def _tail(p: float, n: int, least: int) -> float:
+def _tail_probability(p: float, n: int, least: int) -> float:
     """Return P(at least `least` of n features are on), each independently with probability p.
 
     `least` and n may be 0 or less.
@@ -37,8 +37,8 @@ def _linear_errors(
 
     def second_moment(mean: Real, square: Real, least: int) -> Real:
         """Return E (c + a.x)^2 over patterns with `least` or more on; `mean` is E c, `square` is E c^2."""
-        tail_one, tail_two = _tail(p, n - 1, least - 1), _tail(p, n - 2, least - 2)
-        moment = square * _tail(p, n, least) + mean * total * p * tail_one
+        tail_one, tail_two = _tail_probability(p, n - 1, least - 1), _tail_probability(p, n - 2, least - 2)
+        moment = square * _tail_probability(p, n, least) + mean * total * p * tail_one
         return moment + squares * (p / 3.0) * tail_one + pairs * (p * p / 4.0) * tail_two
 
     end = start + slope
@@ -60,7 +60,7 @@ def truncated_share(M: FloatArray, b: FloatArray, p: float, up_to: int) -> Float
     # ReLU(z) is at most what the positive terms of z make alone; (x - ReLU(z))^2 <= x^2 + (ReLU(z) - x)_+^2.
     ramp, rise = np.maximum(b, 0.0), np.maximum(slope, 0.0)
     positive_off, positive_on = _linear_errors(positive_sums, ramp, rise, p, n - 1, up_to)
-    on = np.minimum(on, _tail(p, n - 1, up_to) / 3.0 + positive_on)
+    on = np.minimum(on, _tail_probability(p, n - 1, up_to) / 3.0 + positive_on)
     return np.asarray((1.0 - p) * np.minimum(off, positive_off) + p * on) * ROUNDING_UP
 
 
@@ -141,5 +141,5 @@ def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0
     bias = number("bias", bias, 0, checks.LARGEST_ENTRY)
     sums = (n - 1) * overlap, (n - 1) * overlap**2
     off, on = _linear_errors(sums, bias, max(overlap - 1.0, 0.0), p, n - 1, up_to)
-    on += _tail(p, n - 1, up_to) / 3.0
+    on += _tail_probability(p, n - 1, up_to) / 3.0
     return float(n * ((1.0 - p) * off + p * on) * ROUNDING_UP) if up_to < n else 0.0

@@ -142,12 +142,12 @@ def expectation(expression: Any) -> Any:
     Parameters
     ----------
     expression : SymPy expression
-        A polynomial in the symbols u and R. Text is not one: SymPy would run it as code.
+        A polynomial in the symbols u and R. Text is refused, as SymPy would run it as code.
 
     Returns
     -------
     SymPy expression
-        In power sums of the weights and moments of the noise.
+        Mean in terms of power sums of the weights, p2, p4, ..., and moments of the noise, mu2, mu4, ....
 
     Raises
     ------
@@ -346,8 +346,8 @@ def derive_edgeworth() -> Derivation:
 
     g is an overlap, W the output's encoding, xi the noise on the neurons. By the cumulants, :math:`E f(g + u)
     = e^{c_4 \partial^4/24 + \dots} E f(g + u_{normal})`, where :math:`c_4 = \kappa\sigma^4 p_4`. In the
-    symbols g, sigma, kurtosis, s = p2 and p4 (power sums of W) that gives :math:`-\tfrac1{12} \kappa \sigma^2
-    \frac{p_4}{s}\, z\, n(z)` with :math:`z = g/(\sigma \sqrt s)` and the standard normal density n.
+    symbols g, sigma, kurtosis, s = p2 and p4 (power sums of W) the term is :math:`-\tfrac1{12} \kappa
+    \sigma^2 \frac{p_4}{s}\, z\, n(z)` with :math:`z = g/(\sigma \sqrt s)` and the standard normal density n.
     """
     kurtosis = sp.Symbol("kurtosis", real=True)
     s, sigma, p4 = sp.symbols("s sigma p4", positive=True)

@@ -98,9 +98,9 @@ def given_kurtosis(noise: str, excess_kurtosis: npt.ArrayLike | None) -> FloatAr
 
 
 def noise_law(noise: str, noise_std: float, excess_kurtosis: float | None) -> tuple[str, float, float]:
-    """Return the noise's name, `noise_std` and mu4/sigma^4 = excess_kurtosis + 3, checked.
+    """Return the noise's name, `noise_std` and mu4/sigma^4, which is its excess kurtosis + 3, all checked.
 
-    `excess_kurtosis` is for three-point noise alone; see `noise_moments`.
+    `excess_kurtosis` is for three-point noise alone; the law `noise` determines it otherwise.
     """
     name, std = choice("noise", noise, NOISES), number("noise_std", noise_std, 0.0, _LARGEST)
     return name, std, number("excess_kurtosis", given_kurtosis(name, excess_kurtosis)) + 3

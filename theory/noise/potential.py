@@ -160,8 +160,8 @@ def _overlap_densities(W: FloatArray, noise_std: float) -> tuple[FloatArray, Flo
     """Return for each output k the sum over i != k of z_ik n(z_ik), |W_k|, and |W_k|_4^4/|W_k|^4.
 
     W has an encoding a row, and the three arrays are (n_features,). z_ik = W_i.W_k/(noise_std |W_k|) is the
-    overlap in standard deviations of the noise, n the normal density.
-    ValueError for an encoding of length 0.
+    overlap in standard deviations of the noise, n the normal density. A ValueError is raised if an encoding
+    is 0.
     """
     size = np.max(np.abs(W), axis=1, keepdims=True)
     if not np.all(size > 0):

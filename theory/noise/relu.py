@@ -278,7 +278,7 @@ def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: Fl
 
 
 def _characteristic(x: FloatArray, name: str, ratio: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the characteristic function f of a noise at x >= 0, f', and a bound on |f| that never rises.
+    """Return the characteristic function f of a noise at x >= 0, f', and a bound on |f| that falls with x.
 
     `name` is the noise's law, with variance 1 and the fourth moment `ratio`.
     """

@@ -201,8 +201,8 @@ def derive_sphere_losses() -> Derivation:
 def derive_common_norm() -> Derivation:
     """Derive the best common length of n features whose directions have the `thomson_energy` E.
 
-    E is the sum of ReLU(W_i.W_j)^2 over ordered pairs of unit vectors. A column: the squared length, and the
-    loss with one feature on, a total.
+    E is the sum of ReLU(W_i.W_j)^2 over ordered pairs of unit vectors. The result is a column: the squared
+    length, and the loss with one feature on, summed over features.
 
     >>> derive_common_norm().expression.T
     Matrix([[n/(E + n), E*n/(3*(E + n))]])

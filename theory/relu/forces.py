@@ -11,8 +11,8 @@ from ..validation import FloatArray, Real, broadcast, finite, real, scalar_or_ar
 __all__ = ["corner_class_loss", "feature_benefit", "feature_dimensionality", "interference"]
 
 
-def _entries(**arguments: npt.ArrayLike) -> list[FloatArray]:
-    """Return weights or biases as arrays; raise a ValueError naming one beyond 1e50 or unfit to broadcast."""
+def _checked_real_arrays(**arguments: npt.ArrayLike) -> list[FloatArray]:
+    """Return the arguments as arrays; raise a ValueError about one beyond 1e50 or unfit to broadcast."""
     arrays = {name: real(name, value, -LARGEST_ENTRY, LARGEST_ENTRY) for name, value in arguments.items()}
     broadcast(**arrays)
     return list(arrays.values())
@@ -45,7 +45,7 @@ def feature_benefit(square: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     >>> feature_benefit([0.0, 0.5, 1.0]).round(12)                    # (1 - (1 - m)²)/3 without bias
     array([0.        , 0.25      , 0.33333333])
     """
-    return scalar_or_array(np.asarray(1.0 / 3.0 - own_loss(*_entries(square=square, b=b))))
+    return scalar_or_array(np.asarray(1.0 / 3.0 - own_loss(*_checked_real_arrays(square=square, b=b))))
 
 
 @finite
@@ -72,7 +72,7 @@ def interference(overlap: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     >>> interference([-0.5, 0.5, 0.5], [0.0, 0.0, -0.25]).round(12)
     array([0.        , 0.08333333, 0.01041667])
     """
-    return scalar_or_array(np.asarray(other_loss(*_entries(overlap=overlap, b=b))))
+    return scalar_or_array(np.asarray(other_loss(*_checked_real_arrays(overlap=overlap, b=b))))
 
 
 def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayLike | None = None) -> float:
@@ -112,7 +112,7 @@ def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayL
 
 
 def feature_dimensionality(W: npt.ArrayLike) -> FloatArray:
-    r"""Share of a hidden dimension that each feature has (Elhage et al. 2022).
+    r"""Dimensionality of each feature, its share of a hidden dimension (Elhage et al. 2022).
 
     .. math:: D_i = \frac{|W_i|^2}{\sum_j (\hat W_i \cdot W_j)^2}
 

@@ -20,7 +20,7 @@ __all__ = ["POLYTOPES", "polygon", "polygon_energy", "polytope", "simplex"]
 def polygon(n_features: int) -> FloatArray:
     """Return the unit vectors of the corners of a regular polygon, shape (n_features, 2).
 
-    `n_features`, at least 3, and errors are as for `polygon_energy`.
+    `n_features`, a whole number of at least 3, is the number of corners.
 
     Examples
     --------

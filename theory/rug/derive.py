@@ -122,8 +122,8 @@ def derive_optimal_scale() -> Derivation:
 def derive_zero_ratio_limit() -> Derivation:
     """Derive the loss for sigma → ∞ at a fixed shift z = b/(a sigma) and the best scale, and its infimum.
 
-    A column of the limit p/3 - p²/4 · E[ReLU(Z + z)]² / E[ReLU(Z + z)²] and of its infimum p/3 - p²/4,
-    reached as z → ∞; Cowsik et al. (2024), §4.3.1, print p/3 - p²/9.
+    The result is a column of the limit p/3 - p²/4 · E[ReLU(Z + z)]² / E[ReLU(Z + z)²] and of its infimum p/3
+    - p²/4, reached as z → ∞; Cowsik et al. (2024), §4.3.1, print p/3 - p²/9.
 
     >>> derive_zero_ratio_limit().expression[1]
     -p**2/4 + p/3

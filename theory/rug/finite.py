@@ -66,9 +66,9 @@ def edgeworth_correction(
 
 
 def cumulants(p: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the third and the fourth cumulant of x, from its moments p/2, p/3, p/4, p/5.
+    """Return the third and the fourth cumulant of a feature x, from its moments p/2, p/3, p/4, p/5.
 
-    x is a feature that is on with probability p, and then uniform on [0, 1].
+    x is on with probability p, and then uniform on [0, 1].
     """
     return p / 4.0 - p**2 / 2.0 + p**3 / 4.0, p / 5.0 - 5.0 * p**2 / 6.0 + p**3 - 3.0 * p**4 / 8.0
 

@@ -97,8 +97,9 @@ def off_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
 def on_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
     r"""Loss of a feature that is on, :math:`E (u - \mathrm{ReLU}(a(u + \nu) + b))^2`, u ~ U[0, 1] (§4.1).
 
-    a is the scale, b the bias, nu ~ N(0, sigma²) the interference. Their ranges and the accuracy are those of
-    `off_loss`, also where the loss itself is of order sigma².
+    a is the scale, b the bias, nu ~ N(0, sigma²) the interference; the section is that of Cowsik et al.
+    (2024). Ranges, errors and relative accuracy are those of `off_loss`, also where the loss is of order
+    sigma².
 
     Examples
     --------

@@ -35,13 +35,13 @@ _MU_POINTS = 25  # values of mu that are tried first
 def loss_bound(law: Features, n_hidden: int) -> float:
     """Lower bound on the loss of every model ReLU(M x + b) with rank(M) <= n_hidden.
 
-    The cost is O(n log n), multiplied for groups by their size and number of patterns: a second or two for a
-    million features. For synchronous groups the bound is 0.
+    The cost is O(n log n), for groups times their size and number of patterns: a second or two for a million
+    features. For synchronous groups the bound is 0.
 
     Parameters
     ----------
     law : Features
-        Values uniform on [0, scale]; independent features, each p 1e-100 at least, or groups.
+        Law with values uniform on [0, scale]; independent features, with p of at least 1e-100, or groups.
     n_hidden : int
         At least 1.
 
@@ -49,8 +49,8 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     -------
     float
         Mean of importance times the loss of each feature: the largest bound known. Proved at every n_features
-        and for all biases (see the module); relative rounding error 1e-12. For equal features the larger of
-        this bound and that for any decoder (`theory.codes.decoder_bound`).
+        and for all biases (see the module); relative rounding error 1e-12. For equal features it is at least
+        `theory.codes.decoder_bound`, which holds for any decoder.
 
     Raises
     ------

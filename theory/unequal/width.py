@@ -21,7 +21,7 @@ __all__ = ["power_law", "tail_loss", "weak_interference"]
 
 
 def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: float = 1.0) -> Features:
-    r"""Law of independent uniform features with :math:`p_i = \min(1, A i^{-\alpha})` that sum to `number_on`.
+    r"""Law of independent uniform features with probabilities :math:`p_i = \min(1, A i^{-\alpha})`.
 
     Parameters
     ----------
@@ -29,7 +29,8 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
         From 0 to 20.
     n_features : int
     number_on, scale : float, optional
-        Mean number of features that are on, above 0 and at most n_features; values are uniform on [0, scale].
+        Mean number of features that are on, the sum of the p_i, above 0 and at most n_features; it determines
+        A. Values are uniform on [0, scale].
 
     Returns
     -------

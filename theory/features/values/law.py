@@ -158,7 +158,7 @@ class ValueDistribution:
         if (self.pieces or not self.density) and abs(self._mass() - 1.0) > 1e-12:
             raise ValueError(f"`atoms` and `pieces` must have probability 1; got {self._mass():g}.")
         if self.pieces and self.density is None:
-            self.density = self._of_pieces
+            self.density = self._piecewise_density
 
     def _mass(self) -> float:
         """Return the total probability of the atoms and of the pieces with a polynomial density."""
@@ -167,8 +167,8 @@ class ValueDistribution:
         )
         return float(sum(inside) + sum(chance for _, chance in self.atoms))
 
-    def _of_pieces(self, v: FloatArray) -> FloatArray:
-        """Return the density at v from the pieces, the intervals on which it is a polynomial."""
+    def _piecewise_density(self, v: FloatArray) -> FloatArray:
+        """Return the density at v from the pieces, intervals on which the density is a polynomial."""
         density = np.zeros(np.shape(v))
         for low, high, coefficients in self.pieces:
             density += np.where((v >= low) & (v < high), np.polyval(coefficients[::-1], v), 0.0)
@@ -220,7 +220,7 @@ class ValueDistribution:
 
     @cached_property
     def sides(self) -> int:
-        """Code of the law for kernels: 1 uniform on [0, 1], 2 on [-1, 1], 0 for always 1, -1 for others."""
+        """Code of the law for kernels: 1 if uniform on [0, 1], 2 on [-1, 1], 0 if always 1, -1 otherwise."""
         shapes = {"(), ((0.0, 1.0, (1.0,)),)": 1, "(), ((-1.0, 1.0, (0.5,)),)": 2, "((1.0, 1.0),), ()": 0}
         atoms = tuple((float(at), float(chance)) for at, chance in self.atoms)
         pieces = tuple((float(a), float(b), tuple(map(float, c))) for a, b, c in self.pieces)
