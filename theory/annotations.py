@@ -24,14 +24,14 @@ _MOST_LISTED = 10**6  # entries of a list that are looked at one after the other
 
 
 def _checked_text(name: str, value: Any) -> str:
-    """Return `value` if it is a str; else raise a ValueError that calls it `name`."""
+    """Return `value` if it is a str; else raise a ValueError about the argument `name`."""
     if not isinstance(value, str):
         raise ValueError(f"`{name}` must be text; got {short_repr(value)}.")
     return str(value)
 
 
 def _checked_count(name: str, value: Any) -> int:
-    """Return `value` as an int from 0 to 2^31 - 1; else raise a ValueError that calls it `name`."""
+    """Return `value` as an int from 0 to 2^31 - 1; else raise a ValueError about the argument `name`."""
     try:
         integer(name, value, -(2**63))
     except ValueError:  # no range that may be another than the function's own
@@ -45,14 +45,14 @@ def _is_path_type(kind: Any) -> bool:
 
 
 def _checked_path(name: str, value: Any) -> Any:
-    """Return `value` if it is a path; else raise a ValueError that calls it `name`."""
+    """Return `value` if it is a path; else raise a ValueError about the argument `name`."""
     if not isinstance(value, str | os.PathLike):
         raise ValueError(f"`{name}` must be a path; got {short_repr(value)}.")
     return value
 
 
 def callable_object(name: str, value: Any) -> Any:
-    """Return `value` unchanged if it is callable; else raise a ValueError that calls it `name`.
+    """Return `value` if it is callable; else raise a ValueError about the argument `name`.
 
     Examples
     --------
@@ -67,9 +67,9 @@ def callable_object(name: str, value: Any) -> Any:
 
 
 def _checked_entries(name: str, value: Any, kind: Any) -> list[Any]:
-    """Return the entries of a list-like argument; ValueError if it is not list-like, or too long.
+    """Return the entries of the argument `name` as a list; ValueError if it is not list-like, or too long.
 
-    `kind` is what the annotation says: a Sequence must not be empty, a Collection or Iterable may be.
+    `kind` is the annotated type: a Sequence must not be empty, a Collection or Iterable may be.
     """
     array = isinstance(value, np.ndarray) and value.ndim > 0
     none = isinstance(value, str | bytes | bytearray | memoryview) or np.ma.is_masked(value)
@@ -84,22 +84,22 @@ def _checked_entries(name: str, value: Any, kind: Any) -> list[Any]:
 def _resolve_alias(kind: Any) -> Any:
     """Return the type that `kind`, an alias or a type, stands for.
 
-    NumPy's aliases are ``type`` statements from 2.5 on.
+    From NumPy 2.5 on, NumPy's aliases are ``type`` statements.
     """
     meant, inner = getattr(get_origin(kind) or kind, "__value__", None), get_args(kind)
     return kind if meant is None else _resolve_alias(meant[inner] if inner else meant)
 
 
-def _members(kind: Any) -> list[Any]:
-    """Return the types that the union `kind` is made of, nested ones flattened; else `kind` alone."""
+def _union_members(kind: Any) -> list[Any]:
+    """Return the types of the union `kind`, with nested unions flattened; [kind] if `kind` is no union."""
     kind = _resolve_alias(kind)
     if get_origin(kind) not in (UnionType, Union):
         return [kind]
-    return [member for argument in get_args(kind) for member in _members(argument)]
+    return [member for argument in get_args(kind) for member in _union_members(argument)]
 
 
-def _first_that_fits(name: str, value: Any, kinds: Sequence[Any]) -> Any:
-    """Return the argument `name` converted to the first of the types `kinds` that it fits, or ValueError."""
+def _convert_to_first_fit(name: str, value: Any, kinds: Sequence[Any]) -> Any:
+    """Return the argument `name` converted to the first of the types `kinds` that fits; else a ValueError."""
     if value is None and NoneType in kinds:
         return None
     if np.random.Generator in kinds:
@@ -128,7 +128,7 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
     if kind in _SINGLE:
         return _SINGLE[kind](name, value)
     if origin in (UnionType, Union):
-        return _first_that_fits(name, value, _members(kind))
+        return _convert_to_first_fit(name, value, _union_members(kind))
     if origin is Literal:
         return choice(name, value, inner)
     if origin is np.ndarray:
@@ -165,7 +165,7 @@ _SINGLE: dict[Any, Callable[[str, Any], Any]] = {
     float: number,
     str: _checked_text,
 }
-_ARRAY_LIKE = set(_members(npt.ArrayLike))
+_ARRAY_LIKE = set(_union_members(npt.ArrayLike))
 
 
 class OutOfMemoryError(ValueError):
@@ -177,9 +177,9 @@ _NO_SIZES = (bool, float, str, NoneType, np.random.Generator)
 
 
 def _memory_message(values: Mapping[str, Any], reason: str) -> str:
-    """Return the message that memory is short, with the names of the arguments that may be too large.
+    """Return the message of an `OutOfMemoryError`, with the names of the arguments that may be too large.
 
-    `values` maps names to arguments; `reason` is the text of the MemoryError, or "".
+    `values` maps names to arguments; `reason` is the text of Python's MemoryError, or "".
     """
     sizes = [
         name
@@ -196,12 +196,12 @@ def _memory_message(values: Mapping[str, Any], reason: str) -> str:
 def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function to convert its arguments to their annotated types, and reject what does not fit.
 
-    It is for functions whose arguments may come from files, command lines and notebooks. A ``float`` must be
-    finite; an ``int`` counts something, or is a seed, from 0 to 2^31 - 1, and may come as 3.0; a ``Sequence``
-    is a list, tuple, range or array of at least one entry, an ``Iterable`` of any number, and what is neither
-    tuple nor range becomes a list; arrays become doubles, all finite; an object must be of its class.
-    Narrower ranges, and arguments annotated as ``Any``, are left to the function. For a class, the arguments
-    of its constructor are checked.
+    The decorator is for functions whose arguments may come from files, command lines and notebooks. A
+    ``float`` must be finite; an ``int`` counts something, or is a seed, from 0 to 2^31 - 1, and may come as
+    3.0; a ``Sequence`` is a list, tuple, range or array of at least one entry, an ``Iterable`` of any number,
+    and both become lists unless they are tuples or ranges; arrays become doubles, all finite; an object must
+    be of its class. Narrower ranges, and arguments annotated as ``Any``, are left to the function. For a
+    class, the arguments of its constructor are checked.
 
     Examples
     --------

@@ -36,10 +36,9 @@ class Derivation:
     ----------
     expression : SymPy expression or matrix
     symbols : tuple of SymPy symbols
-        All symbols that are free in the expression, in the order in which a function of it takes them. One
-        that has dropped out of the expression may be among them.
+        Arguments of the expression, in this order: all its free symbols, and maybe symbols that dropped out.
     assumptions : tuple of str
-        Sentences: what holds only under conditions says which.
+        Sentences with the conditions under which the expression holds.
 
     Raises
     ------
@@ -73,9 +72,9 @@ class Derivation:
             )
 
     def evaluate(self, values: Mapping[str, Any], digits: int = 50) -> Any:
-        """Evaluate the expression with mpmath to so many correct digits.
+        """Evaluate the expression with mpmath to `digits` correct digits.
 
-        The working precision grows until two answers agree, so what cancels in doubles does not here.
+        The working precision grows until two results agree, so terms that cancel in doubles do no harm.
 
         Parameters
         ----------
@@ -83,7 +82,7 @@ class Derivation:
             A value for the name of each symbol: an int, a float (taken as the exact binary number that it
             is), a Fraction or an mpmath number.
         digits : int, optional
-            Digits that are asked for.
+            Significant digits of the result.
 
         Returns
         -------
@@ -92,7 +91,7 @@ class Derivation:
         Raises
         ------
         ValueError
-            If `values` does not name just the symbols, or the digits cannot be had.
+            If the names in `values` are not those of the symbols, or so many digits cannot be reached.
         """
         import mpmath
 
@@ -117,7 +116,7 @@ class Derivation:
     def numeric(self) -> Callable[..., Any]:
         """Return the expression as a function of NumPy arrays, one argument a symbol, in their order.
 
-        It rounds like the expression as it stands, which may cancel.
+        Its rounding errors are those of the expression as it stands, in which terms may cancel.
         """
         return self._lambdify(["scipy", "numpy"])  # type: ignore[no-any-return]
 
@@ -130,9 +129,9 @@ class Derivation:
 
 
 def derived(expression: Any, *assumptions: str) -> Derivation:
-    """Return a `Derivation` whose symbols are all that are free in the expression, sorted by name.
+    """Return a `Derivation` of `expression`, with its free symbols sorted by name.
 
-    `assumptions` are sentences that say what the derivation assumes.
+    `assumptions` are sentences.
     """
     return Derivation(expression, tuple(sorted(expression.free_symbols, key=str)), assumptions)
 
@@ -161,7 +160,7 @@ def _entries(value: Any) -> list[Any]:
 
 
 def _agree_to_digits(left: Any, right: Any, digits: int) -> bool:
-    """Return whether all entries of two results, `left` and `right`, agree to so many digits."""
+    """Return whether all entries of the results `left` and `right` agree to `digits` digits."""
     import mpmath
 
     small = mpmath.mpf(10) ** -digits

@@ -31,9 +31,10 @@ def lazy_submodules(
     path : iterable of str
         The folders that hold the package's modules, its `__path__`.
     only : tuple of str, optional
-        Modules that users can reach by name. By default all in the folders.
+        Modules that are imported on demand; by default all in the folders.
     sources : mapping from str to str, optional
-        Other names of the package, each with the module that defines it, relative to the package.
+        Further names of the package, such as functions, each with the module that defines it, relative to the
+        package.
     """
 
     def names() -> list[str]:
@@ -56,7 +57,7 @@ def lazy_submodules(
 
 
 def public_modules(package: ModuleType) -> Iterator[ModuleType]:
-    """Yield the modules of a package, and in place of a subpackage without `__all__` its modules."""
+    """Yield the modules of a package; a subpackage without `__all__` is replaced by its own modules."""
     for module_info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         module = importlib.import_module(module_info.name)
         if module_info.ispkg and not hasattr(module, "__all__"):

@@ -22,22 +22,22 @@ _MORE_TERMS = 8
 
 
 def rounding_of_sum(size: Any, terms: int) -> Any:
-    """Return a bound on the rounding error of a sum of `terms` terms whose sizes add up to `size`."""
+    """Return a bound on the rounding error of a sum of `terms` terms; `size` is the sum of their sizes."""
     return (terms + _MORE_TERMS) * 2.0**-52 * size
 
 
 def is_above(z: Any, threshold: Any, size: Any, terms: int) -> Any:
     """Return whether pre-activations lie above their thresholds, by more than rounding.
 
-    A unit *at* its threshold is off. A sum that differs from it by less than its rounding is at it: 0.1 + 0.2
-    is not above 0.3, whatever the doubles are.
+    A unit whose sum is *at* its threshold is off. A sum counts as at the threshold if the difference is below
+    its rounding error: 0.1 + 0.2 is not above 0.3, whatever the doubles are.
 
     Parameters
     ----------
     z, threshold : array_like of float
         Sums as computed, and thresholds.
     size : array_like of float
-        Sums of the sizes of all terms, the threshold's included.
+        Sums of the absolute values of all terms and of the threshold.
     terms : int
         How many terms the sums have.
 
@@ -148,21 +148,21 @@ class Model:
 
     @property
     def M(self) -> FloatArray:
-        """Decoder times encoder, (n_outputs, n_features): of a model whose hidden neurons are linear.
+        """Decoder times encoder, (n_outputs, n_features), for a model with linear hidden neurons.
 
-        The model is then g(M x + `bias`).
+        The outputs are then g(M x + `bias`).
         """
-        self._linear("M")
+        self._require_linear_hidden("M")
         return np.asarray(self.W_out @ self.W_in)
 
     @property
     def bias(self) -> FloatArray:
-        """The outputs' bias W_out b_in + b, (n_outputs,): of a model whose hidden neurons are linear."""
-        self._linear("bias")
+        """The outputs' bias W_out b_in + b, (n_outputs,), for a model with linear hidden neurons."""
+        self._require_linear_hidden("bias")
         return np.asarray(self.W_out @ self.b_in + self.b)
 
-    def _linear(self, name: str) -> None:
-        """Raise ValueError unless the hidden neurons are linear; `name` is the attribute that needs it."""
+    def _require_linear_hidden(self, name: str) -> None:
+        """Raise a ValueError unless the hidden neurons are linear, as the attribute `name` requires."""
         if self.hidden != "identity":
             raise ValueError(f"`hidden` must be 'identity' for {name} to exist; got {self.hidden!r}.")
 
@@ -181,9 +181,9 @@ class Model:
         return self._layer(h, self.W_out, self.b, self.output)
 
     def _layer(self, x: FloatArray, W: FloatArray, b: FloatArray, activation: str) -> FloatArray:
-        """Return activation(x W' + b), activations of a layer of units: "identity", "relu" or "jumprelu".
+        """Return activation(x W' + b), the activations of a layer of units, with an input in each row of x.
 
-        x has an input a row. The thresholds of "jumprelu" are the model's.
+        `activation` is "identity", "relu" or "jumprelu", with the model's thresholds.
         """
         z = np.asarray(x @ W.T + b)
         if activation == "jumprelu":

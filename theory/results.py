@@ -26,7 +26,7 @@ _LONGEST = 350
 
 
 def frozen(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Make the array `value` read-only, in place, and return it: a result then keeps it without a copy."""
+    """Make the array `value` read-only in place, and return it; `result` then need not copy it."""
     value.flags.writeable = False
     return value
 
@@ -46,7 +46,7 @@ class _Table(dict[Any, Any]):
 
 
 def _read_only_copy(value: Any) -> Any:
-    """Return a value with its arrays, also in tuples and dicts, copied and read-only; lists become tuples."""
+    """Return `value` with its arrays copied and read-only, also in tuples and dicts; lists become tuples."""
     if isinstance(value, np.ndarray):
         if value.base is None and not value.flags.writeable:
             return value
@@ -63,7 +63,7 @@ def _read_only_copy(value: Any) -> Any:
 
 
 def _hashable_key(value: Any) -> Any:
-    """Return a hashable key such that equal values have equal keys: NaN equals NaN, -0.0 equals 0.0."""
+    """Return a hashable key of `value`, equal for equal values; NaN equals NaN here, and -0.0 equals 0.0."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "O":
         return "array", value.shape, tuple(_hashable_key(item) for item in value.flat)
     if isinstance(value, np.ndarray):
@@ -110,9 +110,9 @@ def _brief_text(value: Any) -> str:
 
 
 def _message(self: Any) -> str:
-    """Return the sentence that is the value of a result's `status`, a member of an `Enum`.
+    """Return the value of a result's `status`, an `Enum` member: a sentence.
 
-    Of an array of statuses the distinct sentences are joined.
+    If `status` is an array, its distinct sentences are joined.
     """
     status = self.status
     if isinstance(status, enum.Enum):
@@ -154,9 +154,9 @@ def result(cls: type[C]) -> type[C]:
 
 
 def _own_arrays(self: Any) -> None:
-    """Replace the fields of a result by read-only copies (lists by tuples), except plain values.
+    """Replace the fields of a result by read-only copies; lists become tuples.
 
-    An array that is read-only, and no view of another one, stays, as do None, numbers and text.
+    Fields that need no copy stay: None, numbers, text, and read-only arrays that are no views.
     """
     for name, value in vars(self).items():
         is_owned = type(value) is np.ndarray and value.base is None and not value.flags.writeable

@@ -65,17 +65,17 @@ C = TypeVar("C")
 
 
 def scalar_or_array(value: FloatArray) -> Real:
-    """Return a 0-d array as a number, any other as it is."""
+    """Return a 0-d array as a number, and any other array unchanged."""
     return float(value) if value.ndim == 0 else value
 
 
 def count_noun(count: int, thing: str) -> str:
-    """Return `count` with the noun `thing`, with an s unless the count is 1: "1 neuron", "2 neurons"."""
+    """Return the text "1 neuron", "2 neurons", ... for the number `count` and the noun `thing`."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def is_list(value: Any) -> bool:
-    """Return whether a value is a list, a tuple, another sequence but text, or an array of one axis or more.
+    """Return whether a value is a sequence other than text, or an array of at least one axis.
 
     >>> is_list([[1.0], [1.0, 2.0]]), is_list("ab"), is_list(np.array(1.0))
     (True, False, False)
@@ -112,7 +112,7 @@ _MOST_LISTED = 10**6  # entries of a list that are looked at one after the other
 
 
 def _is_misread_by_numpy(value: Any) -> bool:
-    """Return whether NumPy would take as numbers what is none: flags, bytes, masked entries, dates."""
+    """Return whether NumPy would read as numbers a `value` with flags, bytes, masked entries or dates."""
     if isinstance(value, list | tuple):
         return any(map(_is_misread_by_numpy, value))
     if isinstance(value, np.ndarray | np.generic):
@@ -121,7 +121,7 @@ def _is_misread_by_numpy(value: Any) -> bool:
 
 
 def _is_real(value: Any) -> bool:
-    """Return whether `value` is one real number; flags and NumPy's spans of time are none."""
+    """Return whether `value` is one real number; flags and NumPy's time spans do not count."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_ | np.timedelta64)
 
 
@@ -133,7 +133,7 @@ def _to_float(value: Any) -> float:
 
 
 def why_not_dense(value: Any) -> str:
-    """Return why a tensor cannot become an array as it is, and what to do; "" if it can, or is no tensor."""
+    """Return why the tensor `value` cannot become an array, and what to do; "" if it can, or is no tensor."""
     if getattr(value, "is_meta", False) is True:
         return "a tensor on the meta device, where it has no values: load the weights first"
     if getattr(value, "is_nested", False) is True:
@@ -145,10 +145,10 @@ def why_not_dense(value: Any) -> str:
     return ""
 
 
-def _description(value: Any, error: Exception) -> str:
-    """Return text on `value`, passed in place of real numbers, with a hint how to convert it.
+def _describe_mismatch(value: Any, error: Exception) -> str:
+    """Return a description of `value`, which is not an array of real numbers, with a hint how to convert it.
 
-    `error` is the exception that NumPy raised.
+    `error` is the exception that NumPy raised for it.
     """
     if why := why_not_dense(value):
         return f"{why}."
@@ -161,7 +161,7 @@ def _description(value: Any, error: Exception) -> str:
 
 
 def doubles(name: str, value: Any) -> FloatArray:
-    """Return `value` as a float64 array; inf and nan are allowed, what is no number raises a ValueError.
+    """Return `value`, numbers with inf and nan allowed, as a float64 array; otherwise raise a ValueError.
 
     >>> doubles("W", [1, np.nan])
     array([ 1., nan])
@@ -192,7 +192,7 @@ def doubles(name: str, value: Any) -> FloatArray:
         with np.errstate(over="ignore"):  # longer floats than doubles become inf, which is refused
             return np.asarray(array, dtype=np.float64)
     except _REFUSED as error:
-        raise ValueError(f"`{name}` must be real numbers; got {_description(value, error)}") from error
+        raise ValueError(f"`{name}` must be real numbers; got {_describe_mismatch(value, error)}") from error
 
 
 def real(
@@ -206,8 +206,8 @@ def real(
 ) -> FloatArray:
     """Return `value` as a float64 array; raise a ValueError unless all entries are finite and in range.
 
-    The range is from `low` to `high`. An infinite end is never included; `brackets` ("[]", "(]", "[)" or
-    "()") say whether the others are. `hint` is a sentence added to the message.
+    The range is from `low` to `high`; `brackets` ("[]", "(]", "[)" or "()") say whether the ends are
+    included, which infinite ones never are. `hint` is a sentence added to the message.
 
     >>> real("p", 1.2, 0, 1, brackets="(]")
     Traceback (most recent call last):
@@ -241,7 +241,8 @@ def number(
 ) -> float:
     """Return `value` as a float; ValueError unless it is one finite number in range.
 
-    The range is from `low` to `high`; `brackets` say which ends are included, `hint` is added to the message.
+    The range is from `low` to `high`; `brackets` ("[]", "(]", "[)" or "()") say which ends are included, and
+    `hint` is added to the message.
     """
     if type(value) is float and low < value < high:  # as quickly as can be
         return value
@@ -267,7 +268,7 @@ def probability(name: str, value: npt.ArrayLike, *, low: float = 0.0) -> FloatAr
 def from_sparsity(name: str, value: npt.ArrayLike) -> FloatArray:
     """Return p = 1 - S exactly rounded, 0.05 for 0.95; raise a ValueError unless all S are in [0, 1).
 
-    1.0 - 0.95 is 0.050000000000000044, a law that equals no law of p = 0.05.
+    In doubles 1.0 - 0.95 is 0.050000000000000044, which does not equal 0.05.
 
     Examples
     --------
@@ -310,7 +311,7 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def integers(**arguments: tuple[Any, int] | tuple[Any, int, int]) -> list[int]:
-    """Return arguments, each (value, least) or (value, least, largest), as ints, checked by `integer`."""
+    """Return the arguments as ints, checked by `integer`, from (value, least) or (value, least, largest)."""
     return [integer(name, *argument) for name, argument in arguments.items()]
 
 
@@ -328,8 +329,10 @@ _ANY_SHAPE: dict[tuple[int | None, ...], str] = {
 }
 
 
-def _shaped(name: str, array: FloatArray, shape: Sequence[int | None], largest: float = np.inf) -> FloatArray:
-    """Return `array`; ValueError unless it has this shape (None: any size) and no entry beyond `largest`."""
+def _checked_shape(
+    name: str, array: FloatArray, shape: Sequence[int | None], largest: float = np.inf
+) -> FloatArray:
+    """Return `array`; ValueError unless it has this shape (None: any size) and sizes of at most `largest`."""
     fits = array.ndim == len(shape)
     for have, expected in zip(array.shape, shape, strict=False):
         fits = fits and expected in (None, have)
@@ -352,7 +355,7 @@ def _shaped(name: str, array: FloatArray, shape: Sequence[int | None], largest: 
 
 def vector(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
     """Return `value` as a float64 vector; raise a ValueError if it is empty, not finite or not of `size`."""
-    return _shaped(name, doubles(name, value), (size,))
+    return _checked_shape(name, doubles(name, value), (size,))
 
 
 def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = False) -> IntArray:
@@ -379,7 +382,7 @@ def numbers_or_repeat(
     """
     array = doubles(name, value)
     repeated = array if array.ndim else np.full(1 if size is None else size, array)
-    return _shaped(name, repeated, (size,), largest)
+    return _checked_shape(name, repeated, (size,), largest)
 
 
 def matrix(
@@ -392,7 +395,7 @@ def matrix(
 
     ``None`` in `shape` allows any size. Absolute values of entries are at most `largest`.
     """
-    return _shaped(name, doubles(name, value), shape, largest)
+    return _checked_shape(name, doubles(name, value), shape, largest)
 
 
 def square(name: str, value: npt.ArrayLike) -> FloatArray:
@@ -412,7 +415,7 @@ def choice(name: str, value: Any, options: Sequence[str]) -> str:
 
 
 def choices(name: str, value: Any, options: Sequence[str]) -> tuple[str, ...]:
-    """Return words as a tuple; raise a ValueError unless there are some and each is in `options`."""
+    """Return words as a tuple; raise a ValueError unless there is at least one and each is in `options`."""
     listed = isinstance(value, Sequence | set | frozenset | dict) and not isinstance(value, str | range)
     words = tuple(value) if listed and len(value) <= _MOST_LISTED else ()
     if not words or not all(isinstance(word, str) and word in options for word in words):
@@ -437,7 +440,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def generator(name: str, value: Any) -> np.random.Generator:
-    """Return a Generator as it is, or a new one from a seed; None draws a fresh seed (SPEC 7).
+    """Return `value` if it is a Generator, else a new one from this seed; None draws a fresh seed (SPEC 7).
 
     Anything else raises a ValueError.
     """
@@ -453,7 +456,7 @@ def generator(name: str, value: Any) -> np.random.Generator:
 
 
 def _address_space() -> float:
-    """Return how many bytes of address space this process may still take; inf without a known limit."""
+    """Return how many more bytes of address space this process may take; inf without a known limit."""
     try:
         import resource
     except ImportError:  # Windows
@@ -469,9 +472,9 @@ def _address_space() -> float:
 
 
 def check_fits(name: str, value: Any, size: float) -> None:
-    """Raise a ValueError unless the arrays that an argument needs, `size` doubles, fit into memory and 2 GiB.
+    """Raise a ValueError unless `size` doubles, which the argument `name` needs, fit into memory and 2 GiB.
 
-    A smaller limit of the process (`ulimit -v`) counts instead: beyond it linear algebra ends the process
+    If the process has a smaller limit (`ulimit -v`), it applies: beyond it linear algebra ends the process
     without an exception.
     """
     if not size <= min(_MOST_MADE, _address_space() / 8):
@@ -510,7 +513,7 @@ _ELSEWHERE = {
 
 
 def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function: for an unknown keyword, its TypeError names the argument that was meant.
+    """Decorate a function so that its TypeError for an unknown keyword suggests the argument meant.
 
     Examples
     --------
@@ -558,9 +561,9 @@ def _shapes_agree(values: Sequence[Any]) -> bool:
 def finite(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function: raise a ValueError where an entry of its result would be inf or nan.
 
-    It is for functions of numbers whose arguments may be anything finite. Where an entry of the result, a
-    number, an array or a tuple of them, would be inf or nan, the caller gets a ``ValueError`` that names the
-    arguments, and no warning; so too where arguments do not broadcast together.
+    The function takes any finite numbers, and returns a number, an array or a tuple of these. The
+    ``ValueError`` names the arguments, and replaces NumPy's warnings. It is raised too where arguments do not
+    broadcast together.
 
     >>> finite(lambda x: np.square(x))(1e200)
     Traceback (most recent call last):

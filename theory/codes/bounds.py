@@ -18,8 +18,8 @@ __all__ = ["decoder_bound", "relu_bound"]
 def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     """Lower bound on the loss of any model ReLU(M x + b) with rank(M) <= n_hidden.
 
-    The best codes known are at most a factor 3 above it for p <= 0.1 and ratio >= 0.1, and a factor 1.5 for
-    ratio >= 1/2. For features that differ see `superposition.theory.unequal.loss_bound`.
+    The losses of the best codes known are at most 3 times the bound for p <= 0.1 and ratio >= 0.1, and 1.5
+    times for ratio >= 1/2. For features that differ see `superposition.theory.unequal.loss_bound`.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     Returns
     -------
     float or ndarray of float64
-        Per feature, at every n_features. Proved, see the module; its relative rounding error is 1e-12. As p →
-        0 it is 25 (1 - ratio)/81 p² for ratio >= 1/2. For ratio < 1/2 it is 25/(324 ratio) p² or more, and
-        for small ratio 5/(19 e ratio) p².
+        Loss per feature, a proved bound at every n_features (see the module); relative rounding error 1e-12.
+        As p → 0 the bound is 25 (1 - ratio)/81 p² for ratio >= 1/2, at least 25/(324 ratio) p² for ratio <
+        1/2, and 5/(19 e ratio) p² for small ratio.
 
     Examples
     --------
@@ -46,15 +46,15 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
 
 @validation.finite
 def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
-    r"""Lower bound on the loss of any decoder whatever of n_hidden linear measurements.
+    r"""Lower bound on the loss per feature of any decoder of n_hidden linear measurements.
 
     .. math:: L \ge \frac{p - r}{2 \pi e} \left(\frac{6}{\pi e}\right)^{r/(p - r)}
               \quad (r = \mathrm{ratio} < p), \qquad L \ge 0 \text{ else.}
 
-    Per feature, at every n_features; the page "Structured codes" has the proof. `p` is the probability that a
-    feature is on and `ratio` is n_hidden/n_features, as for `relu_bound`; p = 1 and ratio = 0 are allowed
-    too. From ratio = p on no such bound can exist: for n → ∞ the loss of the best decoder is 0 (Wu and Verdú
-    2010, Rényi information dimension: fundamental limits of almost lossless analog compression).
+    The bound holds at every n_features; the page "Structured codes" has the proof. `p` is the probability
+    that a feature is on, in (0, 1], and `ratio` is n_hidden/n_features, in [0, 1]. For ratio >= p no positive
+    bound exists: for n → ∞ the loss of the best decoder is 0 (Wu and Verdú 2010, Rényi information dimension:
+    fundamental limits of almost lossless analog compression).
 
     Examples
     --------

@@ -12,9 +12,10 @@ __all__ = [
 
 @cached_derivation
 def derive_pair_cost() -> Derivation:
-    r"""Derive f(c), the loss of an output if its feature and one that lowers it by c are on together.
+    r"""Derive f(c), the loss of an output ReLU(x - c y) while its feature x and another feature y are on.
 
-    It is :math:`\int_0^1\!\int_0^1 (x - \mathrm{ReLU}(x - c y))^2\,dx\,dy`, of two pieces.
+    The loss :math:`\int_0^1\!\int_0^1 (x - \mathrm{ReLU}(x - c y))^2\,dx\,dy` has a formula for c <= 1 and
+    another for c > 1.
 
     >>> derive_pair_cost().expression
     Piecewise((-c**3/6 + c**2/3, c <= 1), (1/3 - 1/(6*c), True))
@@ -29,9 +30,10 @@ def derive_pair_cost() -> Derivation:
 
 @cached_derivation
 def derive_skew_pair() -> Derivation:
-    """Derive the c < 1 of least loss F p² of ReLU([[1, -c], [-1/c, 1]] x), as p → 0: a column of c and F.
+    """Derive c < 1 and F, a column, of the least loss F p² of ReLU([[1, -c], [-1/c, 1]] x), as p → 0.
 
-    The antipodal pair, c = 1, has F = 1/6, a maximum between two minima.
+    p is the probability that a feature is on. The antipodal pair, c = 1, has F = 1/6: a maximum of F(c)
+    between two minima.
 
     >>> list(derive_skew_pair().expression)
     [1/3, 25/162]
@@ -46,10 +48,10 @@ def derive_skew_pair() -> Derivation:
 
 @cached_derivation
 def derive_antipodal_loss() -> Derivation:
-    r"""Integrate the loss of one output of an antipodal pair, p/3 - 2 a E[x R] + a² E[R²].
+    r"""Integrate the loss E (x_1 - a R)² = p/3 - 2 a E[x_1 R] + a² E[R²] of one output of an antipodal pair.
 
-    With the scale a >= 0 and the shift beta = b/a, from 0 to 1, :math:`R = \mathrm{ReLU}(x_1 - x_2 + \beta)`;
-    each feature is on with probability p.
+    The output a R, with :math:`R = \mathrm{ReLU}(x_1 - x_2 + \beta)`, has the scale a >= 0 and the bias a
+    beta, beta from 0 to 1. Each feature is on with probability p.
 
     >>> unit = derive_antipodal_loss().expression.subs({"a": 1, "beta": 0})
     >>> unit.expand()
@@ -75,12 +77,12 @@ def derive_antipodal_loss() -> Derivation:
 
 @cached_derivation
 def derive_priority_plane_loss() -> Derivation:
-    """Derive the loss per feature of a priority code of n features on two dimensions.
+    """Derive the loss per feature of a priority code of n features on two dimensions, a function of p and n.
 
-    Encodings of a priority code differ in length by orders of magnitude, so that a feature with a longer one
-    may silence outputs of shorter ones. If any of the features that silence it is on, an output is 0 and
-    loses what its feature would lose if dropped. There are i - 1 such features for output i + 1, i from 1 to
-    n - 2, and n - 3 for the last output.
+    p is the probability that a feature is on. Encodings of a priority code differ in length by orders of
+    magnitude, so that a feature with a longer one silences outputs of shorter ones: while it is on, these
+    outputs are 0. An output loses its feature's square while it is silenced, and nothing otherwise. The
+    outputs are silenced by 0, 0, 1, 2, ..., n - 3 and n - 3 features.
 
     >>> found = derive_priority_plane_loss()
     >>> sp.series(found.expression.subs("n", 6), found.symbols[0], 0, 3)
@@ -96,7 +98,9 @@ def derive_priority_plane_loss() -> Derivation:
 
 @cached_derivation
 def derive_collision_loss() -> Derivation:
-    """Derive an upper bound on the loss of an output that is exact while the n - 1 others are off, else 0.
+    """Derive the loss of an output that equals its feature while the n - 1 other features are off, else 0.
+
+    This bounds the loss of an output between 0 and its feature. p is the probability that a feature is on.
 
     >>> derive_collision_loss().expression
     p*(1 - (1 - p)**(n - 1))/3
@@ -107,11 +111,11 @@ def derive_collision_loss() -> Derivation:
 
 @cached_derivation
 def derive_decoder_bound() -> Derivation:
-    r"""Derive a lower bound on the loss of any decoder of r n measurements, per feature, by entropies.
+    """Derive a lower bound on the loss of any decoder of r n measurements, per feature, by entropies.
 
-    Tell the decoder which K features are on; the entropy of their values, uniform on a cube, is 0. The page
-    "Structured codes" has the steps; the bound is convex in K and not decreasing, so that K may be replaced
-    by its mean n p, for the bound per feature at the ratio r.
+    The proof tells the decoder which K of the n features are on; the entropy of their values, uniform on a
+    cube, is 0. The bound is convex in K and does not decrease, so K may be replaced by its mean n p, with p
+    the probability that a feature is on. The page "Structured codes" has the steps.
 
     >>> round(float(derive_decoder_bound().evaluate({"p": 0.1, "r": 0.05})), 6)
     0.002057
@@ -132,9 +136,9 @@ def derive_row_weights() -> Derivation:
 
     c is the size of one interference weight in units of the diagonal, \|M_ij/M_ii\|; u and y are uniform on
     [0, 1]; K(t) is the mean over y of the integral of Z from t to min(t + c y, 1), and Z is scaled so that ∫
-    K = 1. The three are a row of the result; there is a row for each range of c: [0, 1] and [1, 6/5] for Z ∝
-    y (1 + (2 c - 1) u²), [0, 1/10] for Z ∝ y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2, 1] and [1, ∞) for Z ∝
-    min(u, c y).
+    K = 1. The result has three columns and a row for each range of c: [0, 1] and [1, 6/5] for Z ∝ y (1 + (2 c
+    - 1) u²), [0, 1/10] for Z ∝ y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2, 1] and [1, ∞) for Z ∝ min(u, c
+    y).
 
     >>> derive_row_weights().expression[5, 0]
     (2*c - 1)/(6*c)

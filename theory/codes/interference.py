@@ -25,7 +25,7 @@ _ROUNDING = 1e-12
 
 
 def pair_cost(c: npt.ArrayLike) -> Real:
-    r"""Loss of an output whose feature x and another, y, are on: E (x - ReLU(x - c y))², x and y uniform.
+    """Loss E (x - ReLU(x - c y))² of an output while its feature x and another, y, are on, both uniform.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def pair_cost(c: npt.ArrayLike) -> Real:
 
 
 def small_p_constant(M: npt.ArrayLike) -> float:
-    """Return F of the loss F p² + O(p³) per feature of ReLU(M x), p the probability that a feature is on.
+    """Return F of the loss F p² + O(p³) per feature of ReLU(M x) for features on with probability p.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def small_p_constant(M: npt.ArrayLike) -> float:
     Returns
     -------
     float
-        Relative error 1e-14. The loss lies between :math:`p^2 (1-p)^{n-2} F` and p/3.
+        F, relative error 1e-14. The loss is between :math:`p^2 (1-p)^{n-2} F` and p/3.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def cut_polygon(n_features: int) -> FloatArray:
     Parameters
     ----------
     n_features : int
-        n, at least 3; a ValueError otherwise, as by `pair_cost` for a number out of range.
+        n, at least 3; a ValueError otherwise.
 
     Examples
     --------

@@ -28,18 +28,18 @@ class Overlaps:
     """Inner products of one feature of a code with the others, and how often each occurs."""
 
     name: str
-    """Of the code."""
+    """Name of the code."""
     n_features: int
-    """Of a block."""
+    """Number of encodings of the code."""
     n_hidden: int
-    """Rank of their Gram matrix."""
+    """Rank of the encodings' Gram matrix."""
     values: tuple[float, ...]
-    """Inner products with the other features, in units of the squared norm."""
+    """Distinct inner products with the other encodings, in units of the squared norm."""
     counts: tuple[int, ...]
-    """How many features have each; they add up to n_features - 1."""
+    """Number of encodings with each of `values`; the counts add up to n_features - 1."""
 
     def row(self) -> FloatArray:
-        """Return a row of the Gram matrix, shape (n_features,): the feature's own 1, then the overlaps."""
+        """Return a row of the Gram matrix, shape (n_features,): 1 for the encoding itself, then overlaps."""
         validation.check_fits("n_features", self.n_features, self.n_features)
         return np.concatenate([[1.0], np.repeat(self.values, self.counts)])
 
@@ -57,7 +57,8 @@ def strongly_regular(
     name : str
         Name of the code, for the result.
     n, degree, common_adjacent, common_nonadjacent : int
-        Corners, neighbours of each, common neighbours of two that are adjacent, and of two that are not.
+        Numbers of corners, of neighbours of a corner, of common neighbours of two adjacent corners, and of
+        common neighbours of two corners that are not adjacent.
 
     Returns
     -------
@@ -67,7 +68,7 @@ def strongly_regular(
     Raises
     ------
     ValueError
-        If the parameters do not belong together, or the eigenvalue has no whole multiplicity.
+        If no graph can have these parameters, or the eigenvalue has no whole multiplicity.
 
     Examples
     --------
@@ -102,9 +103,9 @@ def _quadrangle(q: int) -> Overlaps:
 
 
 def code_points(name: str) -> FloatArray:
-    """Return the unit vectors, one a row, of the code `name` that is not given by a graph, as "simplex 3".
+    """Return the encodings of the code `name`, unit vectors, one a row: "pair", a polytope, "simplex 3", ....
 
-    A code is an arrangement of encodings of equal length.
+    A code is an arrangement of encodings of equal length. Codes made from graphs are not among these.
     """
     kind, _, number = name.rpartition(" ")
     if kind in ("simplex", "polygon") and number.isdecimal():
@@ -113,7 +114,7 @@ def code_points(name: str) -> FloatArray:
 
 
 def _overlaps_of_points(name: str, W: FloatArray) -> Overlaps:
-    """Return the `Overlaps`, called `name`, of unit vectors, the rows of W: inner products with the first.
+    """Return the `Overlaps` with this `name` of the unit vectors W, one a row: inner products with the first.
 
     Each distinct inner product, to 14 decimals, is listed with the number of rows that have it.
     """

@@ -20,9 +20,9 @@ _TINY = 5e-324  # the least double above 0
 
 
 def _moments_both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return E u w, E w², E w and E u of w = u - v + beta, restricted to w > 0, in the shape of beta.
+    """Return the means of u w, w², w and u over w > 0, w = u - v + beta, each in the shape of beta.
 
-    u and v are independent and uniform on [0, 1], and beta is from 0 to 1: cases with w <= 0 count as 0.
+    u and v are independent and uniform on [0, 1], and beta is from 0 to 1. Values with w <= 0 count as 0.
     """
     cube = beta**3
     cross = 0.125 + beta / 3.0 + 0.25 * beta**2 - cube / 6.0 + beta * cube / 24.0
@@ -35,8 +35,8 @@ def _moments_both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 def _scale_excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
     """Return a - 1 for the scale a that minimises E (x_1 - a R)², with R = ReLU(x_1 - x_2 + beta).
 
-    x_1 is on with probability `p`, x_2 with probability `other`; a - 1 = E[(x_1 - R) R]/E[R²]. Numerator and
-    denominator are computed divided by p, and no digit cancels.
+    x_1 is on with probability `p`, x_2 with probability `other`; a - 1 = E[(x_1 - R) R]/E[R²]. No digit
+    cancels.
     """
     q, r = 1.0 - p, 1.0 - other
     cross, square, _, _ = _moments_both_on(beta)
@@ -83,14 +83,15 @@ def _optimum(
 def antipodal_optimum(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> tuple[Real, Real]:
     """Best scale and bias of an antipodal pair, among pairs of equal norm and common bias.
 
-    The outputs are ReLU(a (x_1 - x_2) + b) and its mirror image. The derivative of the loss with respect to b
-    is negative at b = 0; that it has one root only was checked by counting its sign changes, not proved.
+    The outputs are ReLU(a (x_1 - x_2) + b) and ReLU(a (x_2 - x_1) + b). The derivative of the loss with
+    respect to b is negative at b = 0; that it has one root only was checked by counting its sign changes, not
+    proved.
 
     Parameters
     ----------
-    p, other : array_like of float
-        Probability that a feature is on, in (0, 1], p = 1 - S, and that of the feature at the opposite end,
-        whose output has its own scale and bias; by default p.
+    p, other : array_like of float, the second optional
+        Probability that the feature x_1 is on, p = 1 - S, and probability that x_2 is on, by default p; both
+        in (0, 1]. The output of x_2 has a scale and bias of its own.
 
     Returns
     -------
@@ -120,8 +121,9 @@ def antipodal_loss(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> Real
               \qquad L = \frac{p^2}{6} - \frac{p^3}{192} + O(p^4).
 
     The first bound is the best loss without bias, the second the loss at unit weights without bias. `p` is
-    the probability that a feature is on and `other`, by default `p`, that of the feature at the opposite end,
-    as for `antipodal_optimum`; the relative error is 1e-13. With `other`, it is the loss of the first output.
+    the probability that a feature is on. If `other` is given, the second feature is on with that probability,
+    and the loss returned is that of the first feature's output. The relative error is 1e-13, and errors are
+    raised as by `antipodal_optimum`.
 
     Examples
     --------

@@ -21,12 +21,12 @@ _MOST = 1e6
 
 
 def skew_pair_loss(p: npt.ArrayLike) -> Real:
-    r"""Loss per feature of two features on one direction, encodings of lengths 1 and 3: 25 p²/162.
+    """Loss per feature of two features on one direction, encodings of lengths 1 and 3: 25 p²/162.
 
-    The outputs are ReLU(x_1 - x_2/3) and ReLU(x_2 - 3 x_1), without bias. It is 7 % below the p²/6 of
-    antipodal pairs of equal lengths, which are a saddle for models whose decoder is free. Exact at every p
-    for these weights; bias and scale would lower it a little. `p` is the probability that a feature is on, as
-    for `priority_plane_loss`.
+    The outputs are ReLU(x_1 - x_2/3) and ReLU(x_2 - 3 x_1), without bias. Their loss is 7 % below the p²/6 of
+    antipodal pairs of equal lengths, which are a saddle for models whose decoder is free. The formula is
+    exact at every p for these weights; bias and scale would lower the loss a little. `p` is the probability
+    that a feature is on.
 
     Examples
     --------
@@ -39,12 +39,12 @@ def skew_pair_loss(p: npt.ArrayLike) -> Real:
 
 @validation.finite
 def priority_constant(n_features: npt.ArrayLike) -> Real:
-    r"""Return F of the loss F p² + O(p³) of a priority code of n features, ((n - 1)(n - 2)/2 - 1)/(3 n).
+    """Return F of the loss F p² + O(p³) of a priority code of n features, ((n - 1)(n - 2)/2 - 1)/(3 n).
 
-    Encodings of such a code differ in length by orders of magnitude. Its outputs are exact unless a feature
-    with a longer encoding is on that silences them. With the ratio n_hidden/n_features = 2/n, F is about 1/(3
-    ratio) - 1/2. `n_features`, n, is a whole number from 4 to 1e6, as for `priority_plane_loss`; p is the
-    probability that a feature is on.
+    Encodings of such a code differ in length by orders of magnitude. An output equals its feature, but is 0
+    while certain features with longer encodings are on. With the ratio n_hidden/n_features = 2/n, F is about
+    1/(3 ratio) - 1/2. `n_features`, n, is a whole number from 4 to 1e6, as for `priority_plane_loss`; p is
+    the probability that a feature is on.
 
     Examples
     --------
@@ -61,11 +61,11 @@ def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
 
     .. math:: L = \frac{p}{3n} \sum_i \left(1 - (1 - p)^{k_i}\right), \quad k = 0, 0, 1, \dots, n - 3, n - 3
 
-    Encodings of such a code differ in length by orders of magnitude: a feature with a longer one silences
-    outputs of shorter ones, k_i features output i. Finite weights come as close to the infimum as one likes,
-    see `priority_map`. As p → 0 at ratio = 2/n = c p it tends to :math:`\frac p3 (1 - \frac c2 (1 -
-    e^{-2/c}))`: two dimensions keep one of the features that are on. For features that differ see
-    `superposition.theory.unequal.priority_loss`.
+    Encodings of such a code differ in length by orders of magnitude: while a feature with a longer one is on,
+    it keeps outputs of shorter ones at 0. k_i features do this to output i. Finite weights come as close to
+    the infimum as one likes, see `priority_map`. As p → 0 at ratio = 2/n = c p it tends to :math:`\frac p3 (1
+    - \frac c2 (1 - e^{-2/c}))`: of the features that are on, two dimensions keep one. For features that
+    differ see `superposition.theory.unequal.priority_loss`.
 
     Parameters
     ----------
@@ -89,15 +89,15 @@ def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
 
 @validation.finite
 def priority_map(n_features: int, spread: float) -> FloatArray:
-    r"""Return the matrix of rank 2 of a priority code with encodings of lengths 1, 1/spread, 1/spread², ....
+    """Return the matrix of rank 2 of a priority code with encodings of lengths 1, 1/spread, 1/spread², ....
 
-    Longer encodings have priority: a feature that is on changes outputs of longer encodings ever less as
-    `spread` grows. Outputs of shorter encodings it leaves alone, or pushes below 0, where the ReLU cuts them
-    off.
+    Longer encodings have priority: as `spread` grows, a feature that is on changes outputs of longer
+    encodings ever less. It leaves outputs of shorter encodings alone, or pushes them below 0, where the ReLU
+    cuts them off.
 
-    Directions: n - 2 at growing angles from 0 to 90 degrees, then one at 180 and one at 270. Each output is
-    orthogonal to the feature before it, the last one to the first and the last but one. The diagonal is 1;
-    there is no bias.
+    The first n - 2 encodings point at growing angles from 0 to 90 degrees, the last two at 180 and 270. Each
+    output is orthogonal to the feature before it, the last one to the first and the last but one. The
+    diagonal is 1; there is no bias.
 
     Parameters
     ----------

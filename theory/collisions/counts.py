@@ -13,7 +13,7 @@ __all__ = ["expected_collisions", "expected_polysemantic", "polysemantic_pmf", "
 
 
 def count_array(name: str, value: npt.ArrayLike) -> FloatArray:
-    """Return `value` as an array; raise a ValueError unless all are whole numbers from 1 to 1e75."""
+    """Return `value` as an array; ValueError about `name` unless all are whole numbers from 1 to 1e75."""
     array = whole_numbers(name, value)
     if np.any(array > 1e75):
         raise ValueError(f"`{name}` must be at most 1e75; got {array.max():g}.")
@@ -24,8 +24,8 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     """Mean number of pairs whose largest initial weights are on the same neuron, n (n - 1)/(2 m): exact.
 
     Three features on one neuron count as three pairs. See Lecomte et al. (2024), §1.1. `n_features` and
-    `n_hidden` are the numbers n of features and m of neurons, which broadcast; result and errors are those of
-    `expected_polysemantic`, with any number of features.
+    `n_hidden` are the numbers n of features and m of neurons, whole numbers of at least 1; they broadcast. A
+    float comes back, or an ndarray of float64 of the broadcast shape.
 
     Examples
     --------
@@ -40,8 +40,8 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
 def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Lecomte et al.'s number of polysemantic neurons, n^2/(4 m), §2.5: heuristic, for m much larger than n.
 
-    `n_features` and `n_hidden` are the numbers n of features, any, and m of neurons; they broadcast. A float
-    comes back, or an ndarray of float64 of the broadcast shape; errors are those of `expected_polysemantic`.
+    `n_features` and `n_hidden` are the numbers n of features and m of neurons, whole numbers of at least 1;
+    they broadcast. A float comes back, or an ndarray of float64 of the broadcast shape.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def expected_polysemantic(
     A neuron has two places, one for each sign. With `exclusive` every feature ends in a place of its own, all
     arrangements equally likely, and the mean is :math:`\frac{n (n - 1)}{2 (2 m - 1)}`, which tends to the
     source's :math:`n^2/(4 m)` (Lecomte et al. 2024, §2.5). Otherwise features choose their places
-    independently, as their largest initial weights do, and it is :math:`m (1 - 2 (1 - 1/2m)^n + (1 -
+    independently, as their largest initial weights do, and the mean is :math:`m (1 - 2 (1 - 1/2m)^n + (1 -
     1/m)^n)`: 0.155 m instead of 0.25 m at n = m.
 
     Parameters
@@ -73,8 +73,9 @@ def expected_polysemantic(
     Returns
     -------
     float or ndarray of float64
-        Exact for the rule stated, relative error 1e-13. For the flow, in which every feature ends in a place
-        of its own, it is a heuristic: counts are 0.78 to 1.18 times as large for n from 32 to 512.
+        Exact for these two rules, relative error 1e-13. As a forecast of the flow, in which every feature
+        ends in a place of its own, the mean is a heuristic: counts are 0.78 to 1.18 times as large for n from
+        32 to 512.
 
     Raises
     ------
@@ -104,7 +105,7 @@ def expected_polysemantic(
 
 
 def _check_places(n: FloatArray, m: FloatArray) -> None:
-    """Raise ValueError if there are more features n than places, two for each of m neurons."""
+    """Raise a ValueError if n > 2m: m neurons have two places each for n features."""
     bad = n > 2 * m
     if np.any(bad):
         n, m = np.broadcast_arrays(n, m)
@@ -119,9 +120,9 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
 
     .. math:: P(x) = \binom{m}{x} \binom{m - x}{n - 2x} 2^{n - 2x} \Big/ \binom{2m}{n}.
 
-    A neuron has two places for features, one for each sign. `n_features` and `n_hidden` are the numbers n of
-    features and m of neurons, each one number, as for :func:`expected_polysemantic`, which gives the mean.
-    The variance is below Poisson's: a quarter of the mean at n = m.
+    A neuron has two places for features, one for each sign. `n_features` and `n_hidden` are single numbers, n
+    of features and m of neurons, n at most 2m. :func:`expected_polysemantic` gives the mean. The variance is
+    below Poisson's: a quarter of the mean at n = m.
 
     Returns
     -------

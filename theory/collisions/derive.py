@@ -13,7 +13,7 @@ __all__ = [
 
 @cached_derivation
 def derive_initial_moments() -> Derivation:
-    """Derive E (W_i.W_j)^2, E |W|^2 and E |W|^4, a column, for m independent normal weights of deviation s.
+    """Derive E (W_i.W_j)^2, E |W|^2 and E |W|^4, a column, for encodings of m weights N(0, s^2) each.
 
     >>> derive_initial_moments().expression.T
     Matrix([[m*s**4, m*s**2, m*s**4*(m - 1) + 3*m*s**4]])
@@ -33,9 +33,10 @@ def derive_overlap() -> Derivation:
     r"""Derive the relative rates of a positive overlap of two encodings and of their cosine, at lam = 0.
 
     The flow is :math:`\dot W_i = (1 - |W_i|^2) W_i - \mathrm{ReLU}(W_i \cdot W_j) W_j` for the two encodings,
-    without the l1 force, of strength lam. A column in the symbols a = |W_1|^2, b = |W_2|^2, x = W_1.W_2:
-    :math:`d \ln x/dt`; the part of it that comes from interference, which is the rate in Lecomte et al.
-    (2024), §2.5; and :math:`d \ln \cos/dt`, for the cosine of the angle between the two.
+    without the l1 force, of strength lam. The result is a column in the symbols a = |W_1|^2, b = |W_2|^2, x =
+    W_1.W_2. Its entries are :math:`d \ln x/dt`; the contribution of interference to this rate, which is the
+    rate in Lecomte et al. (2024), §2.5; and :math:`d \ln \cos/dt`, for the cosine of the angle between the
+    two encodings.
 
     >>> derive_overlap().expression[0]
     -2*a - 2*b + 2
@@ -79,10 +80,10 @@ def derive_shared_neuron() -> Derivation:
 def derive_conflict() -> Derivation:
     """Derive the rate of ln(x1/x2) for encodings (x1, y1) and (x2, y2) that share only the neuron of x.
 
-    x1 and x2 are their weights on that neuron, y1 and y2 those on neurons of their own. The flow is that of
-    Lecomte et al. (2024) at lam = 0 (without the l1 force), with zero weights held at zero. The encoding with
-    the smaller weight y gains the shared neuron. If both encodings are equally long, this is the one with the
-    larger shared weight; otherwise it need not be.
+    x1 and x2 are their weights on the shared neuron; y1 and y2 are weights on neurons of their own. The flow
+    is that of Lecomte et al. (2024) at lam = 0 (without the l1 force), with zero weights held at zero. The
+    encoding with the smaller weight y gains the shared neuron. If both encodings are equally long, that
+    encoding has the larger shared weight.
 
     >>> derive_conflict().expression
     -y1**2 + y2**2
@@ -99,8 +100,8 @@ def derive_split() -> Derivation:
     r"""Derive a column in w: the l1 strength at which w_1 = w_2 = w is at rest, and two growth rates.
 
     The flow is :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda`, i = 1, 2, of the weights of one feature in
-    two copies of a split neuron. The rates are those of small deviations of w_1 - w_2 and of w_1 + w_2 from
-    the rest point.
+    two copies of a split neuron. The two rates say how fast small deviations of w_1 - w_2 and of w_1 + w_2
+    from the rest point grow.
 
     >>> derive_split().expression.T
     Matrix([[-2*w**3 + w, 1 - 2*w**2, 1 - 6*w**2]])
@@ -118,9 +119,8 @@ def derive_split() -> Derivation:
 def derive_untied() -> Derivation:
     r"""Derive the rate of |D|^2 - |E|^2 of a feature's decoder weights D and encoder weights E, two neurons.
 
-    The rate is :math:`2 \lambda |E|_1`, lam the strength of the l1 term on activations.
-
-    So the decoder grows and the encoder shrinks as long as there is an l1 term on the activations.
+    The rate is :math:`2 \lambda |E|_1`, lam the strength of the l1 term on activations: while lam > 0, the
+    decoder grows and the encoder shrinks.
 
     >>> derive_untied().expression
     2*e1*lam + 2*e2*lam

@@ -20,12 +20,12 @@ __all__ = [
 
 
 def shared_drop_time(ratio: npt.ArrayLike) -> Real:
-    r"""Time, in units 1/lam, until the l1 force lam -> 0 makes the smaller of two equal-signed weights 0.
+    r"""Time, in units 1/lam, until a weak l1 force lam makes the smaller of two weights of equal sign 0.
 
-    The two are the weights of two encodings on one neuron, or two weights of one encoding. Each follows
-    :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda` (Lecomte et al. 2024). After a time of order 1 the
-    squares of the two add up to 1, and their ratio r falls as :math:`r' = -\lambda (1 - r) \sqrt{1 + r^2}`,
-    so that
+    The two weights are those of two encodings on one neuron, or of one encoding on two neurons. Each follows
+    :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda` (Lecomte et al. 2024). For lam -> 0 their squares add up
+    to 1 after a time of order 1. From then on their ratio r falls as :math:`r' = -\lambda (1 - r) \sqrt{1 +
+    r^2}`, so that
 
     .. math:: \lambda T = \tfrac{1}{\sqrt2} \left(\mathrm{asinh}\frac{1 + r}{1 - r}
               - \mathrm{asinh}\, 1\right).
@@ -53,12 +53,13 @@ def shared_drop_time(ratio: npt.ArrayLike) -> Real:
 def critical_lam(sharing: int = 1) -> float:
     r"""Largest l1 strength lam at which equal weights of `sharing` encodings on one neuron can rest: exact.
 
-    The rest points are the roots of :math:`w (1 - q w^2) = \lambda`, gone beyond :math:`2/\sqrt{27 q}`, where
-    q is `sharing`, a whole number of at least 1. Errors are those of `shared_drop_time`.
+    The rest points are the roots of :math:`w (1 - q w^2) = \lambda`. For lam above :math:`2/\sqrt{27 q}` none
+    is positive.
 
     Parameters
     ----------
     sharing : int, optional
+        Number q of encodings, at least 1.
 
     Examples
     --------
@@ -69,10 +70,10 @@ def critical_lam(sharing: int = 1) -> float:
 
 
 def resting_weights(lam: npt.ArrayLike) -> tuple[Real, Real]:
-    """Weights at which an encoding with one nonzero weight rests: exact roots of w (1 - w^2) = lam.
+    """Positive roots of w (1 - w^2) = lam, the weights at which an encoding with one nonzero weight rests.
 
-    The larger, 1 - lam/2 - ..., is stable. Below the smaller, lam + lam^3 + ..., the weight dies. Errors
-    are those of `shared_drop_time`.
+    The larger root, 1 - lam/2 - ..., is stable. A weight below the smaller root, lam + lam^3 + ..., dies.
+    Errors are those of `shared_drop_time`.
 
     Parameters
     ----------
@@ -98,13 +99,12 @@ def resting_weights(lam: npt.ArrayLike) -> tuple[Real, Real]:
 def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Real]:
     r"""Weights of two encodings on the one neuron that they share, after one of them has lost it: exact.
 
-    Lengths are 1, and zero weights are held at zero.
+    Both encodings have length 1, and zero weights are held at zero.
 
-    On the unit spheres :math:`(1 - x_1^2)/(1 - x_2^2)` is conserved while :math:`x_1 x_2` decays, so the
-    larger weight ends at :math:`\sqrt{(x_1^2 - x_2^2)/(1 - x_2^2)}`, the smaller at 0; equal ones both end at
-    0. A limit model: the l1 force must be weak on the time scale 1 of the conflict, and yet hold the zero
-    weights, which otherwise become negative as in :func:`pair_flow`. Errors are those of
-    `shared_drop_time`.
+    The flow conserves :math:`(1 - x_1^2)/(1 - x_2^2)` while :math:`x_1 x_2` decays. So the larger weight, say
+    x_1, ends at :math:`\sqrt{(x_1^2 - x_2^2)/(1 - x_2^2)}` and the smaller at 0; equal ones both end at 0.
+    This is a limit: the l1 force must be weak on the time scale 1 of the conflict, and yet hold the zero
+    weights, which otherwise become negative as in :func:`pair_flow`. Errors are those of `shared_drop_time`.
 
     Parameters
     ----------
@@ -131,13 +131,13 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
 
 
 def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
-    r"""Length of a feature's decoder weights over that of its encoder weights on one neuron: both start at 1.
+    r"""Ratio |D|/|E| of a feature's decoder weight D to its encoder weight E on one neuron; both start at 1.
 
-    With encoder weights E that are not tied to the decoder weights D, :math:`\dot E = (1 - D \cdot E) D -
-    \lambda\,\mathrm{sign}(E)` and :math:`\dot D = (1 - D \cdot E) E` (a factor 2 dropped, so that equal
-    weights move as tied ones do). With D = u and E = 1/u that is :math:`u^3/3 - 1/u + 2/3 = \lambda t`, and
-    the ratio u^2 goes to infinity. Lecomte et al. (2024), App. A, "Tied weights", expects nearly equal
-    weights. Errors are those of `shared_drop_time`.
+    The two are not tied, and follow :math:`\dot E = (1 - D \cdot E) D - \lambda\,\mathrm{sign}(E)` and
+    :math:`\dot D = (1 - D \cdot E) E` (a factor 2 is dropped, so that equal weights move as tied ones do).
+    With D = u and E = 1/u these equations become :math:`u^3/3 - 1/u + 2/3 = \lambda t`, and the ratio u^2
+    goes to infinity. Lecomte et al. (2024), App. A, "Tied weights", expects nearly equal weights. Errors are
+    those of `shared_drop_time`.
 
     Parameters
     ----------
@@ -172,11 +172,11 @@ def separated_share(
     r"""Shares of split neurons whose two features have settled on different copies, and on the same copy.
 
     A neuron that holds feature i with a positive and feature j with a negative weight is split in two copies.
-    Neither feature receives interference from the other, and each moves on the two copies by the equations of
-    `shared_drop_time`. The incoming weights of both copies are perturbed by normals of standard deviation
-    `eps` and correlation `correlation` within a copy. A feature keeps the copy on which its weight is larger
-    in absolute value. In the end the two features are on different copies with probability :math:`1/2 +
-    \arcsin(\rho)/\pi`, :math:`\rho` the correlation. See Lecomte et al. (2024), §5.
+    Neither feature receives interference from the other, and the two weights of each follow the equations of
+    `shared_drop_time`. At the split every incoming weight is perturbed by a normal variable of standard
+    deviation `eps`; the two on one copy have the correlation `correlation`. A feature keeps the copy on which
+    its weight is larger in absolute value. In the end the two features are on different copies with
+    probability :math:`1/2 + \arcsin(\rho)/\pi`, :math:`\rho` the correlation. See Lecomte et al. (2024), §5.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ __all__ = ["initial_forces", "overlap_rate", "pair_flow"]
 def initial_forces(
     n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, std: npt.ArrayLike
 ) -> tuple[Real, Real]:
-    r"""Mean products of W_i with its feature benefit and with its interference, at the start: exact.
+    r"""Mean products of an encoding W_i with its feature benefit and with its interference at the start.
 
     .. math:: E (1 - |W_i|^2) |W_i|^2 = m s^2 - m (m + 2) s^4, \qquad
               E \sum_{j \ne i} \mathrm{ReLU}(W_i \cdot W_j)^2 = \tfrac12 (n - 1) m s^4,
@@ -50,11 +50,11 @@ def initial_forces(
 
 
 def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.ArrayLike | None = None) -> Real:
-    r"""Relative rate d ln x/dt of a positive overlap x of two encodings, or of their cosine, at lam = 0.
+    """Relative rate d ln x/dt of a positive overlap x of two encodings, or of their cosine, at lam = 0.
 
-    Exact; the l1 force, of strength lam, is left out. With the feature benefit, which the source leaves out,
-    an overlap *grows* while the squares add up to less than 1. The source's rate :math:`-(|W_1|^2 + |W_2|^2)`
-    (Lecomte et al. 2024, §2.5) is that of the cosine c of the angle, up to a factor 1 - c^2. Errors are
+    The rate is exact for the flow without the l1 force, of strength lam. An overlap *grows* while the squared
+    lengths add up to less than 1, by the feature benefit, which Lecomte et al. (2024), §2.5, leave out. Their
+    rate :math:`-(|W_1|^2 + |W_2|^2)`, times 1 - c^2, is the rate of the cosine c of the angle. Errors are
     those of `initial_forces`.
 
     Parameters
@@ -80,8 +80,8 @@ def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.Arr
 def pair_flow(W0: npt.ArrayLike, t: float) -> FloatArray:
     r"""Two encodings at time t under the flow without l1 force (lam = 0), of any overlap: exact.
 
-    It is the flow of Lecomte et al. (2024), whose interference is the ReLU of the overlap, with constants 4
-    dropped. A positive overlap stays positive, and then :math:`dW/dt = (1 - W W') W`: the Gram matrix P obeys
+    The flow is that of Lecomte et al. (2024) with constants 4 dropped; its interference is the ReLU of the
+    overlap. A positive overlap stays positive, and then :math:`dW/dt = (1 - W W') W`: the Gram matrix P obeys
     a matrix logistic equation and
 
     .. math:: W(t) = e^t (1 + (e^{2t} - 1) P_0)^{-1/2} W_0 \to P_0^{-1/2} W_0,

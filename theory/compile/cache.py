@@ -31,8 +31,8 @@ _VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__)
 _WARNED: set[str] = set()  # what was said already
 
 
-def _warn(problem: str, *details: object) -> None:
-    """Log a warning, once for each `problem` in a process; `details` fill in the %s of its text."""
+def _warn_once(problem: str, *details: object) -> None:
+    """Log the warning `problem`, at most once in a process; `details` fill in the %s of its text."""
     if problem not in _WARNED:
         _WARNED.add(problem)
         logging.getLogger(__package__).warning(f"superposition: {problem}", *details)
@@ -54,9 +54,9 @@ class _Files:
         self.folder, self.base, self.source_stamp = folder, base, source_stamp
 
     def _name_stem(self) -> str:
-        """Return the start of the names of the function's cache files, with a digest of its source's version.
+        """Return the start of the names of the function's cache files, with a digest of its source.
 
-        The digest also covers the versions of the libraries that compile it.
+        The digest also covers the versions of the libraries that compile the function.
         """
         return f"{self.base}.{_digest(repr((_VERSIONS, self.source_stamp)).encode()).hex()[:12]}."
 
@@ -75,7 +75,7 @@ class _Files:
             return None
         payload = content[_DIGEST_SIZE:]
         if content[:_DIGEST_SIZE] != _digest(os.path.basename(path).encode(), payload):
-            _warn("damaged compiled code in %s is ignored, and its kernel compiled anew", self.folder)
+            _warn_once("damaged compiled code in %s is ignored, and its kernel compiled anew", self.folder)
             return None
         return pickle.loads(payload)
 
@@ -115,12 +115,12 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled code for the signature `sig`, or None; warn if its file cannot be read.
 
-        `target_context` is Numba's, for the machine.
+        `target_context` is Numba's description of the machine.
         """
         try:
             return super().load_overload(sig, target_context)
         except OSError as error:
-            _warn(
+            _warn_once(
                 f"compiled code in {self._cache_path} cannot be read ({error.strerror}): kernels are compiled"
             )
             return None
@@ -130,7 +130,7 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
         try:
             super().save_overload(sig, data)
         except OSError as error:
-            _warn(
+            _warn_once(
                 "compiled code cannot be kept in %s (%s): the next process will compile it anew. The "
                 "variable NUMBA_CACHE_DIR names another folder",
                 self._cache_path,
@@ -141,13 +141,13 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
 def make_cache(function: Callable[..., Any], checksum: Callable[[str], str]) -> Any:
     """Return Numba's cache for a function's compiled code; one that saves nothing if no folder is writable.
 
-    `checksum` maps the path of a kernel file to the checksum of it and of the kernel files that it imports.
+    `checksum`(path) is the checksum of a kernel file together with the kernel files that it imports.
     """
     try:
         return _KernelCache(function, checksum)
     except RuntimeError:
         if os.path.isfile(function.__code__.co_filename):  # else it was typed at a prompt
-            _warn(
+            _warn_once(
                 "no folder for compiled code can be written, so that each process compiles anew, for some "
                 "seconds to minutes. The variable NUMBA_CACHE_DIR names a folder"
             )

@@ -41,7 +41,7 @@ worker = _Worker()
 
 
 def raise_if_interrupted() -> None:
-    """Raise `Cancelled` if this thread's work was cancelled; in the main thread, signals are handled here."""
+    """Raise `Cancelled` if this thread's work was cancelled; in the main thread, handle pending signals."""
     if worker.is_stopped is not None and worker.is_stopped():
         raise Cancelled
 
@@ -56,10 +56,10 @@ def is_importing() -> bool:
 
 
 def call_apart(work: Callable[[], T]) -> T:
-    """Return work(); in the main thread, run it in another thread, which no signal can interrupt.
+    """Return work(); in the main thread, wait for another thread that runs it and that no signal interrupts.
 
-    Exceptions of `work` are raised here. After an interrupt the work goes on by itself; it is ended at the
-    end of the program.
+    Exceptions of `work` are raised here. If the wait is interrupted, the work goes on; it is ended at the end
+    of the program.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -83,7 +83,7 @@ def call_apart(work: Callable[[], T]) -> T:
         while not ended.wait(_LOOK):
             pass
     except BaseException:
-        atexit.register(_end, thread)
+        atexit.register(_end_thread, thread)
         raise
     if errors:
         raise errors[0]
@@ -91,9 +91,9 @@ def call_apart(work: Callable[[], T]) -> T:
 
 
 def _release_import_lock() -> None:
-    """Release Python's import lock where this thread has it: other threads would wait for ever to import.
+    """Release Python's import lock if this thread holds it: other threads would wait for ever to import.
 
-    The lock is held while an import looks up another lock, no longer, unless an interrupt came between.
+    An import holds the lock only while it looks up another lock, unless an interrupt came between.
     """
     with contextlib.suppress(RuntimeError):  # raised where another thread has it
         while _imp.lock_held():
@@ -101,19 +101,19 @@ def _release_import_lock() -> None:
 
 
 def import_apart(name: str) -> ModuleType:
-    """Return the module of this name, imported so that an interrupt does not break off any import.
+    """Return the module `name`, imported such that an interrupt cannot break off the import.
 
-    Some libraries, as Matplotlib and NumPy, cannot be imported again in a process that has begun to.
+    Some libraries, such as Matplotlib and NumPy, cannot be imported again after an import that broke off.
     """
     if name in sys.modules or threading.current_thread() is not threading.main_thread() or is_importing():
         return importlib.import_module(name)
     return call_apart(lambda: importlib.import_module(name))
 
 
-def _end(thread: threading.Thread) -> None:
+def _end_thread(thread: threading.Thread) -> None:
     """End a thread by a SystemExit in it, waiting for some seconds at most.
 
-    For the end of the program: else Python takes down the library that the thread still uses.
+    This is for the end of the program, where Python would take down a library that the thread still uses.
     """
     if thread.is_alive():
         set_exception: Any = ctypes.pythonapi.PyThreadState_SetAsyncExc

@@ -92,9 +92,9 @@ class _Patience(event.Listener):
         self.timer: threading.Timer | None = None
 
     def on_start(self, compiled: Any) -> None:
-        """At the outermost kernel, start the timer that calls `say`: it times the kernels called, too.
+        """Start the timer that calls `say`, unless a kernel is already being compiled.
 
-        `compiled` is Numba's event; `say` prints that compiling takes a while.
+        A kernel's time includes that of the kernels that it calls. `compiled` is Numba's event.
         """
         self.depth += 1
         if self.depth == 1 and self.left > 0.0 and sys.stderr.isatty():
@@ -104,9 +104,9 @@ class _Patience(event.Listener):
             self.timer.start()
 
     def on_end(self, compiled: Any) -> None:
-        """At the outermost kernel, stop the timer; subtract its time from the seconds left until `say`.
+        """Stop the timer once the outermost kernel is compiled; subtract its time from the seconds left.
 
-        `compiled` is Numba's event; `say` prints that compiling takes a while.
+        `say` is called when none are left. `compiled` is Numba's event.
         """
         self.depth -= 1
         if self.depth == 0 and self.timer is not None:
@@ -129,9 +129,10 @@ _RELATIVE_IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (\([^)]*\)|[^\
 
 @cache
 def _read_module(path: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return the text of the module at `path`, empty if no kernel file, and the paths of files it imports.
+    """Return the text of the module at `path`, and the paths of the files that it imports.
 
-    A kernel file is one that imports from the module `kernels`, or that module itself.
+    The text is empty unless the module is a kernel file: one that imports from the module `kernels`, or that
+    module itself.
     """
     with open(path, "rb") as file:
         text = file.read()
@@ -150,10 +151,10 @@ def _read_module(path: str) -> tuple[bytes, tuple[str, ...]]:
 
 @cache
 def checksum(path: str) -> str:
-    """Return the checksum of the kernel file at `path` and of all that it imports, also through others.
+    """Return the checksum of the kernel file at `path` and of all kernel files that it imports, at any depth.
 
-    It is SHA-256, in hexadecimal digits. A kernel file is one that imports from the module `kernels`, or that
-    module itself.
+    The checksum is SHA-256, in hexadecimal digits. A kernel file is one that imports from the module
+    `kernels`, or that module itself.
     """
     digest = hashlib.sha256()
     seen, waiting = {path}, [path]
@@ -168,9 +169,9 @@ def checksum(path: str) -> str:
 
 
 def _use_cache(dispatcher: Any, function: Callable[..., Any]) -> None:
-    """Make Numba save a function's compiled code on disk until a kernel file that it uses changes.
+    """Make Numba save a function's compiled code on disk, valid until a kernel file that it uses changes.
 
-    `dispatcher` is what Numba's decorator makes of `function`.
+    `dispatcher` is the object that Numba's decorator returns for `function`.
     """
     cache = make_cache(function, checksum)
     # The first name is that of functions, the second that of ufuncs.
@@ -178,12 +179,12 @@ def _use_cache(dispatcher: Any, function: Callable[..., Any]) -> None:
 
 
 def _box_array(kind: Any, value: Any, boxing: Any) -> Any:
-    """Return the Python array, made without running Python code, for a Numba array: Numba's boxing function.
+    """Return the Python array for a Numba array, made without running Python code: Numba's boxing function.
 
-    Numba passes the array's type `kind`, its LLVM `value` and the context `boxing`. By itself it unpickles
-    ``numpy.ndarray`` by a Python function there. That is where Python notices a signal that came while the
-    kernel ran; the exception of its handler makes the type a null pointer, which NumPy uses: a segmentation
-    fault, or a SystemError where the array is an item of a tuple.
+    Numba passes the array's type `kind`, its LLVM `value` and the context `boxing`. Numba's own boxing
+    function unpickles ``numpy.ndarray`` by Python code, in which Python notices a signal that came while the
+    kernel ran. The exception of the signal's handler then makes the type a null pointer, which NumPy uses: a
+    segmentation fault, or a SystemError where the array is an item of a tuple.
     """
     dtype, array_type = (
         boxing.env_manager.read_const(boxing.env_manager.add_const(constant))
@@ -206,7 +207,7 @@ def _box_array(kind: Any, value: Any, boxing: Any) -> Any:
 def _arrays_boxed_in_c() -> Iterator[None]:
     """Within the context, Numba compiles kernels so that arrays they return to Python are made in C.
 
-    By `_box_array`: no Python code runs there, which a signal could interrupt.
+    `_box_array` makes them: no Python code runs that a signal could interrupt.
     """
     boxers = _CORE.pythonapi._boxers.functions
     original = boxers[_CORE.types.Array]
@@ -219,7 +220,7 @@ def _arrays_boxed_in_c() -> Iterator[None]:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Within the context, collect no garbage: looking for it takes a tenth of a compiler's time."""
+    """Within the context, garbage is not collected, which would take a tenth of the time of compiling."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -255,8 +256,8 @@ def kernel(function: F) -> F:
 class _InnerLibrary(_CORE.codegen.JITCodeLibrary):  # type: ignore[misc]
     """Numba's library of a function that kernels alone call: no machine code is made of it.
 
-    Its code is linked into kernels, and optimised and translated there, once. Numba's own libraries are
-    translated by themselves and again in every caller, and all that a caller has linked in its own callers.
+    Its code is linked into kernels, and is optimised and translated there, once. Numba's own libraries are
+    translated by themselves, and again in every caller and in the callers' callers.
     """
 
     _final_module: Any
@@ -271,7 +272,7 @@ class _InnerLibrary(_CORE.codegen.JITCodeLibrary):  # type: ignore[misc]
     def _finalize_final_module(self) -> None:
         """Mark functions, and Numba's variables for them, so that the linker merges their copies.
 
-        Nothing is translated to machine code here: that is done in the kernels that the code is linked into.
+        Unlike in Numba, nothing is translated to machine code: the kernels that call the functions are.
         """
         linked = self._final_module
         for function in linked.functions:
@@ -296,9 +297,9 @@ class _InnerCompiler(_CORE.compiler.Compiler):  # type: ignore[misc]
 
 
 def _without_entry(function: Callable[..., Any], entry: Callable[[], Any]) -> Any:
-    """Return a function that is compiled for other kernels alone, without the code for calls from Python.
+    """Return a function compiled for calls from other kernels alone, without the code for calls from Python.
 
-    On such a call Numba calls `entry`, which raises or returns a function that can be called instead.
+    On a call from Python Numba calls `entry`, which raises, or returns a function to call instead.
     """
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _InnerCompiler}
     compiled_function: Any = numba.njit(error_model="numpy", **options)(function)  # type: ignore[call-overload]
@@ -338,7 +339,7 @@ def inlined(function: F) -> F:
 
 @inlined
 def non_literal(number: int) -> int:
-    """Return `number`, such that Numba does not compile the callee once more for this literal."""
+    """Return `number` such that Numba takes it for no literal, for which it would compile the callee anew."""
     return number + 0  # Numba takes what is computed for any number
 
 
@@ -348,7 +349,7 @@ _function: Any = None  # stands for the function that is called in the next two
 
 
 def _write_three(re: float, im: float, shape: float, out: Any) -> None:
-    """Write the three numbers that `_function` returns at re + i im to `out`; `shape` is not used.
+    """Write to `out` the three complex numbers that `_function` returns at re + i im; `shape` is not used.
 
     `_function` is the function that `compile_pointer` compiles; `out` points to three complex numbers.
     """
@@ -356,7 +357,7 @@ def _write_three(re: float, im: float, shape: float, out: Any) -> None:
 
 
 def _write_three_shaped(re: float, im: float, shape: float, out: Any) -> None:
-    """Write the three numbers that `_function` returns at re + i im and a shape parameter to `out`.
+    """Write to `out` the three complex numbers that `_function` returns at re + i im and parameter `shape`.
 
     `_function` is the function that `compile_pointer` compiles; `out` points to three complex numbers.
     """
@@ -390,12 +391,12 @@ def compile_pointer(function: Callable[..., Three], shaped: bool = False) -> int
     return int(compiled.address)
 
 
-def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
-    """Return the signature and code of Numba's intrinsic that calls the function at an address.
+def _define_call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
+    """Return signature and code generator of a Numba intrinsic that calls the function at an address.
 
     The intrinsic takes the address and the floats re, im and shape, passes the floats on, and returns the
-    three complex numbers that the function writes to the caller's memory. The arguments here are Numba's
-    context and the types of those values.
+    three complex numbers that the function writes. `context` is Numba's; the other arguments are the types of
+    these four values.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -410,12 +411,12 @@ def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
     return _CORE.types.UniTuple(_COMPLEX, 3)(_CORE.types.int64, _FLOAT, _FLOAT, _FLOAT), generate
 
 
-_call_intrinsic: Any = extending.intrinsic(_call)
+_call_intrinsic: Any = extending.intrinsic(_define_call)
 
 if _OFF:
 
     def call_pointer(address: int, z: complex, shape: float) -> Three:
-        """Return what the function that `compile_pointer` compiled at an address gives at z, three numbers.
+        """Return the three numbers at z of the function that `compile_pointer` compiled at `address`.
 
         They are a transform of a law of values and its derivatives; `shape` is the law's parameter.
         """
@@ -425,14 +426,15 @@ else:
 
     @inlined
     def call_pointer(address: int, z: complex, shape: float) -> Three:
-        """Return, in a kernel, the three numbers of the function of z and `shape` that is at an address."""
+        """Return, in a kernel, the three numbers at z and `shape` of the function at `address`."""
         return _call_intrinsic(address, z.real, z.imag, shape)  # type: ignore[no-any-return]
 
 
-def _check(context: Any) -> Any:
-    """Return the signature and code of Numba's intrinsic that calls `interrupts.raise_if_interrupted`.
+def _define_check(context: Any) -> Any:
+    """Return signature and code generator of a Numba intrinsic that calls `raise_if_interrupted`.
 
-    It takes the interpreter's lock for the call; an exception is raised in the kernel.
+    The intrinsic holds the interpreter's lock during the call; an exception is raised in the kernel.
+    `context` is Numba's.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -458,7 +460,7 @@ def _check(context: Any) -> Any:
     return _CORE.types.none(), generate
 
 
-_checked: Any = extending.intrinsic(_check)
+_checked: Any = extending.intrinsic(_define_check)
 
 if _OFF:
 

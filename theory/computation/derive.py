@@ -23,9 +23,9 @@ def _symbols() -> tuple[Any, Any, Any]:
 
 
 def _mean_over_values(right: Any, left: Any) -> Any:
-    """Return the mean over x uniform on [-1, 1] of a function: `right` where x > 0, `left` where s = -x > 0.
+    """Return the mean, over x uniform on [-1, 1], of `right` where x > 0 and `left` where x < 0.
 
-    Both are expressions in x, which stands for s in `left`.
+    Both are SymPy expressions in x; in `left`, x stands for |x|.
     """
     x = _symbols()[2]
     return (sp.integrate(right, (x, 0, 1)) + sp.integrate(left, (x, 0, 1))) / 2
@@ -108,11 +108,11 @@ def derive_readout() -> Derivation:
 
 @cached_derivation
 def derive_bent() -> Derivation:
-    """Derive the least loss, divided by p, of the target x + ReLU(x) read from ReLU(x + a), as p -> 0.
+    """Derive the least loss/p, as p -> 0, of the target x + ReLU(x) read from the neuron ReLU(x + a).
 
-    The readout has an output bias. The neuron is constant for x < -a, so with this bias the neuron acts as h
-    = max(x, -a), 0 <= a <= 1. The column has the loss at the best readout weight, and a polynomial with the
-    sign of the loss's derivative by a.
+    The readout is a weight and an output bias, so that the neuron acts as max(x, -a), with 0 <= a <= 1. The
+    result is a column: the loss at the best weight, and a polynomial in a with the sign of the loss's
+    derivative by a.
 
     >>> derive_bent().expression[1]
     a**4 - a**3 + 3*a - 1
@@ -133,13 +133,14 @@ def derive_bent() -> Derivation:
 
 @cached_derivation
 def derive_fan(target: str) -> Derivation:
-    """Derive the loss divided by p, p -> 0, of `fan_network` with 4 neurons and features, a sum over outputs.
+    """Derive the loss/p, p -> 0, summed over outputs, of `fan_network` with 4 neurons and 4 features.
 
-    A fan computes targets of rare features as differences of its neurons. For the `target` "abs" neuron i =
-    1, ..., 4 has the weights eps (i - j - 1) of features j = 1, 2, and the weights 1 and i of two carriers.
-    Second differences of the neurons over i, divided by eps, are |x_j|. The outputs of carriers are right for
-    x > 0, and 0 for x < 0. For "mixed" neuron i has the weights -eps of features j = 1, 2, 3, but 2 eps for
-    i = j + 1, and 1 of one carrier; neuron j + 1 less the first, divided by eps, is x_j + ReLU(x_j).
+    A fan computes targets of rare features as differences of its neurons, which further features, the
+    carriers, keep active. For the `target` "abs", neuron i = 1, ..., 4 has weights eps (i - j - 1) on
+    features j = 1, 2, and weights 1 and i on two carriers. The second difference of the neurons over i,
+    divided by eps, is |x_j|. Outputs of carriers are right for x > 0, and 0 for x < 0. For "mixed", neuron i
+    has weights 2 eps on feature j = i - 1, -eps on the others of j = 1, 2, 3, and 1 on one carrier. Neuron j
+    + 1 minus neuron 1, divided by eps, is x_j + ReLU(x_j).
 
     >>> derive_fan("abs").expression, derive_fan("mixed").expression
     (5*eps**2/2 + 1/3, 2*eps**2 + 1/6)
@@ -188,11 +189,12 @@ def fan(target: str, n_features: int, n_hidden: int, eps: Any) -> tuple[Any, Any
 
 @cached_derivation
 def derive_shared() -> Derivation:
-    """Derive the best readout weight of a neuron that g features share, and the error's mean fourth power.
+    """Derive the readout weight w with the least fourth powers of errors, for a neuron shared by g features.
 
-    Features are rare and the neuron is the ReLU of their sum, and each of the g outputs is w times the
-    neuron. Divided by p/10, each feature costs (1 - w)^4 at its own output and (g - 1) w^4 at the others. A
-    column of the best w and of its cost, as functions of k = (g - 1)^(1/3).
+    The neuron is the ReLU of the sum of the features, each on with a small probability p, and each of the g
+    outputs is w times the neuron. A feature adds p/10 times (1 - w)^4 + (g - 1) w^4 to the fourth powers, at
+    its own output and at the others. The result is a column of the best w and of that sum, as functions of k
+    = (g - 1)^(1/3).
 
     >>> derive_shared().expression.T
     Matrix([[1/(k + 1), k**3/(k + 1)**3]])
@@ -210,10 +212,10 @@ def derive_shared() -> Derivation:
 def derive_unbiased() -> Derivation:
     """Derive the share of the naive loss that a neuron h = ReLU(x_1 + k x_2) saves for two targets ReLU(x).
 
-    The share is divided by p, to leading order, without output bias; the naive network has k = 0. E h² is (1
-    + k^2) p/6 for all p, so that the loss is least where the products of h with the targets, both features
-    on, are largest. The formula holds for 0 <= k <= 1; for larger k swap the features, which turns k into
-    1/k.
+    The share is divided by p, to leading order, without output bias; p is the probability that a feature is
+    on. The naive network has k = 0. E h² is (1 + k^2) p/6 for all p, so the saving comes from products of h
+    with the targets while both features are on. The formula holds for 0 <= k <= 1; for larger k swap the
+    features, which turns k into 1/k.
 
     >>> derive_unbiased().expression
     k*(2*k**2 - 4*k + 3)/(4*(k**2 + 1))

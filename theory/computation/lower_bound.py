@@ -44,10 +44,10 @@ class Moments:
 
 
 def _target_value_moments(law: Features, target: str) -> tuple[float, float, float]:
-    """Return E f, E f^2 and E f v, where v is the value of a feature that is on and f its target.
+    """Return E f, E f^2 and E f v, where v is the value of a feature that is on and f its target f(v).
 
-    v is at scale 1, of the law `law.values`, which all features share; f(v) is v, ReLU(v) or |v| for the
-    `target` "identity", "relu" or "abs". ValueError if |v| is needed and its law is not known.
+    v has the law `law.values`, at scale 1; f(v) is v, ReLU(v) or |v| for the `target` "identity", "relu" or
+    "abs". A ValueError is raised if E |v| is needed and not known.
     """
     values = law.values
     first, second = float(values.moment(1)), float(values.moment(2))
@@ -125,20 +125,20 @@ def loss_lower_bound(
 ) -> float:
     r"""Lower bound on the loss of any n functions of the input with a linear readout, per output.
 
-    For every random vector h of n components, whatever it depends on, every V and every c,
+    For every random vector h of n components, every V and every c,
 
     .. math:: \frac1K\sum_k I_k\,E\big(t_k-(Vh+c)_k\big)^2 \;\ge\; \frac1K\sum_{i>n}\lambda_i
 
     with the eigenvalues :math:`\lambda_1\ge\lambda_2\ge\dots` of :math:`I^{1/2}\,\mathrm{Cov}(t)\,I^{1/2}`,
-    or of the same with :math:`E\,t t'` where c = 0. Equality holds where h spans the n leading eigenvectors'
-    components of the weighted targets. That is Eckart and Young's theorem for random vectors (Psychometrika
-    1, 1936; K. Fan, PNAS 35, 1949). The readout has to be linear and the loss the square. Errors are
-    those of `target_moments`.
+    or, where c = 0, of this matrix with :math:`E\,t t'` in place of the covariance. Equality holds where h
+    spans the n leading eigenvectors' components of the weighted targets. That is Eckart and Young's theorem
+    for random vectors (Psychometrika 1, 1936; K. Fan, PNAS 35, 1949). The readout has to be linear and the
+    loss the square. Errors are those of `target_moments`.
 
     Parameters
     ----------
     law : Features
-        Its importance is I.
+        Law of the features; its importance is I.
     n_hidden : int
         Number n of functions, at least 0.
     target, mixing : optional
@@ -150,7 +150,7 @@ def loss_lower_bound(
     Returns
     -------
     float
-        Mean over outputs, as every loss here. Absolute error n_features roundings of the largest eigenvalue.
+        Mean over outputs. Absolute error n_features roundings of the largest eigenvalue.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def equal_features_loss(
     *,
     target: str = "relu",
 ) -> Real:
-    r"""Losses per feature in closed form, for independent features on with probability p, uniform on [-1, 1].
+    r"""Loss per feature of a network, in closed form, for independent features uniform on [-1, 1] when on.
 
     With v and mu the variance and mean of a target (p/6 - p^2/16 and p/4 for ReLU, p/3 - p^2/4 and p/2 for
     \|x\|, 5p/6 - p^2/16 and p/4 for x + ReLU(x)), over F features and n <= F neurons ReLU(u x + beta):
@@ -188,8 +188,8 @@ def equal_features_loss(
     - "readout": "unbiased" with the others read from the n neurons, with weights mu^2/(v + n mu^2).
     - "constant": n - 1 targets from one neuron each, the others from a constant neuron, read as a bias.
 
-    The last three exceed the lower bound: "unbiased" by the share 3p/8 of its loss, "readout" by at most as
-    much, and "constant" by v/F.
+    The last three exceed the lower bound: "unbiased" by 3p/8 of its own loss, "readout" by at most as much,
+    and "constant" by v/F.
 
     Parameters
     ----------

@@ -27,20 +27,20 @@ class RareLosses:
     """Losses per feature over p, in the limit of rare features; see `rare_losses`."""
 
     lower_bound: float
-    """Loss per feature over p that no network of so many functions is below."""
+    """Lower bound, for any n functions of the input with a linear readout."""
     naive: float
-    """The best of networks whose neurons serve one feature each, with an output bias."""
+    """Least loss of networks with an output bias whose neurons serve one feature each."""
     fan: float
-    """Of the fan as its eps goes to 0, or of `naive` if that is less or the fan has too few neurons."""
+    """Loss of the fan as eps -> 0; that of `naive` if less, or if there are too few neurons for a fan."""
 
     @property
     def gap(self) -> float:
-        """Upper bound `fan` less `lower_bound` on the least loss per feature, over p."""
+        """`fan` - `lower_bound`: between these bounds lies the least loss per feature, divided by p."""
         return self.fan - self.lower_bound
 
 
 def best_single_neuron() -> tuple[float, float]:
-    """Return a of the best neuron c ReLU(x + a) for the target x + ReLU(x), and its loss over p as p -> 0.
+    """Return (a, loss/p) of the best neuron c ReLU(x + a) for the target x + ReLU(x), as p -> 0.
 
     The feature x is on with probability p and then uniform on [-1, 1]. The output weight c is the best one,
     and there is no output bias; the loss is the expected squared error.
@@ -57,9 +57,9 @@ def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> Rare
     r"""Bounds on the least loss of n ReLU neurons with a linear readout, divided by p, as p -> 0.
 
     The field `lower_bound` holds for any network: `loss_lower_bound` to first order in p. The field `naive`
-    is the best loss of networks whose neurons serve one feature each. The field `fan` is the loss of
-    `fan_network`, which computes targets as differences of neurons, or `naive` if that is less, and so an
-    upper bound. Features are independent and uniform on [-1, 1] when on.
+    is the best loss of networks whose neurons serve one feature each. The field `fan` is an upper bound: the
+    loss of `fan_network`, which computes targets as differences of neurons, or `naive` if that is less.
+    Features are independent and uniform on [-1, 1] when on.
 
     Parameters
     ----------
@@ -158,9 +158,9 @@ class SharedNeuronLoss:
     loss: float
     """Mean of the fourth power of the error per feature, over p, as p -> 0."""
     naive: float
-    """The same of the network that computes n_hidden targets and drops the others."""
+    """This mean for the network that computes n_hidden targets and drops the others."""
     weight: float
-    """The readout's weight; 1 where a feature has a neuron of its own."""
+    """Weight of the readout; 1 if each feature has a neuron of its own."""
 
 
 def shared_loss(n_features: int, n_hidden: int) -> SharedNeuronLoss:
@@ -168,9 +168,8 @@ def shared_loss(n_features: int, n_hidden: int) -> SharedNeuronLoss:
 
     Each neuron is the ReLU of the sum of its g = F/n features. With k = (g - 1)^(1/3) the best readout weight
     is 1/(1 + k), and the mean fourth power per feature is :math:`\frac{p}{10}\left(\frac{k}{1+k}\right)^3`.
-    The naive network has (1 - n/F) p/10, which is more if g > 1: for this loss sharing pays, and not for the
-    square (`loss_lower_bound`). Not a bound: other networks may lose less. Errors are those of
-    `rare_losses`.
+    That of the naive network is (1 - n/F) p/10, which is more if g > 1: sharing lowers this loss, but not the
+    squared error (`loss_lower_bound`). Other networks may have less loss. Errors are those of `rare_losses`.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ REACH = 12.0  # standard deviations of the noise; e^-72 is 1e-32
 def panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return points and weights, flat, of Gauss-Legendre rules on the panels between ascending `edges`.
 
-    All panels have the same number of points, ascending, one panel after the other.
+    Points ascend, panel after panel, and all panels have equally many.
     """
     width = np.diff(edges)[:, None]
     return (edges[:-1, None] + width * POINTS).ravel(), (width * WEIGHTS).ravel()
@@ -38,11 +38,11 @@ def panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @cache
 def _tails_of_a_panel() -> FloatArray:
-    """Return the matrix C, for integrals of f from the point t_j to 1: the sum over k of C_jk f(t_k) w_k.
+    """Return the matrix C of tail integrals: that of f from t_j to 1 is the sum over k of C_jk f(t_k) w_k.
 
     t_k and w_k are the points and weights of the Gauss-Legendre rule on [0, 1]; C has a row and a column for
-    each point. The polynomial through all f(t_k) is expanded in Legendre's, whose integrals are differences
-    of them.
+    each point. The polynomial through all f(t_k) is expanded in Legendre polynomials, and their integrals are
+    differences of Legendre polynomials.
     """
     size = POINTS.size
     P = np.polynomial.legendre.legvander(2.0 * POINTS - 1.0, size)
@@ -82,8 +82,8 @@ def denoised(
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of a feature x given y = x + sigma Z, arrays in the shape of y.
 
-    The variance includes P(on) P(off) E[v | y]^2, of not knowing whether the feature is on, which has the
-    probability p. `values` is the law of v, the value of a feature that is on.
+    The feature is on with probability p, and then has a value v of the law `values`. The variance includes
+    P(on | y) P(off | y) E[v | y]^2, as y does not tell whether the feature is on.
     """
     height, mean, variance = require(values, "values", "posterior")(y, sigma)
     odds = log_odds(height, y, sigma, p)
@@ -96,11 +96,11 @@ def output_nodes(
 ) -> npt.NDArray[np.float64]:
     """Return nodes over y = x + sigma Z, (6, n): y, weights off and on, E[v | y], Var(v | y), P(off | y).
 
-    The weights are those of y with the feature off or on; moments of v are for a feature that is on, which
-    has the probability p.
+    The feature x is on with probability p, and then has a value v of the law `values`. E g(x, y) is the sum
+    over nodes of off g(0, y) + on E[g(v, y) | y], with the weights off and on.
 
-    E g(x, y) is the sum of off g(0, y) + on E[g(v, y) | y]. Panels end at `edges`, where g may jump. Each
-    panel is so small that 40 points resolve the noise, the values and the odds of on to off.
+    Panels end at `edges`, where g may jump. Each is so small that 40 points resolve the noise, the values and
+    the odds of on to off.
     """
     low, high = values.reach
     first, last = values.reach_with_zero[0] - REACH * sigma, values.reach_with_zero[1] + REACH * sigma

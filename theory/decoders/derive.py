@@ -16,7 +16,8 @@ def derive_posterior(values: Any) -> Derivation:
               \mathrm{Var}(v \mid y) = \sigma^2 + \sigma^4 (\log f_1)''(y)
 
     `values` is a law of the value at scale 1, one of `superposition.theory.features.VALUES` or another one
-    that has a definition in SymPy. A column of f_1(y), E[v | y] and Var(v | y), functions of sigma and y.
+    that has a definition in SymPy. The result is a column of the density f_1(y), E[v | y] and Var(v | y),
+    functions of sigma and y.
 
     >>> derive_posterior("normal").expression[1]
     y/(sigma**2 + 1)
@@ -41,9 +42,9 @@ def derive_posterior(values: Any) -> Derivation:
 
 @cached_derivation
 def derive_line_loss() -> Derivation:
-    """Derive E (v - D(v + sigma Z))^2 over the noise, for D(y) = a y + b where y > theta, else 0.
+    """Derive E (v - D(v + sigma Z))^2 over normal Z, for the decoder D(y) = a y + b where y > theta, else 0.
 
-    A function of a, b, sigma, theta and v.
+    The result is a function of a, b, sigma, theta and the value v of a feature.
 
     >>> loss = derive_line_loss()
     >>> round(float(loss.evaluate({"a": 1, "b": 0, "sigma": 1, "theta": 0, "v": 0})), 6)

@@ -27,7 +27,7 @@ def line_losses(
     """Return (1 - p) E D^2 and p E (v - D)^2, losses of features off and on; D = a y + b above theta, else 0.
 
     y is v + sigma Z for a feature that is on, with a value v of the law `values`, and sigma Z for one that is
-    off. `shrink` is 1 - a, which the caller knows without cancellation.
+    off. `shrink` is 1 - a, passed so that it does not cancel.
     """
     v, weights = values.nodes(theta, sigma)
     errors = line_errors(np.append(v, 0.0), theta, a, shrink, b, sigma)
@@ -39,8 +39,9 @@ def _moments_above(
 ) -> tuple[float, float, float, float, float]:
     """Return E t^r for r = 0, 1, 2 and E Z t^r for r = 0, 1 over t = (x + sigma Z - theta)/sigma > 0.
 
-    x is the feature, on with probability p and then of the law `values`. With q = (x - theta)/sigma and the
-    normal density phi, by parts E Z = phi(q) and E Z t = P(Z > -q), which is E t^0.
+    Cases with t <= 0 count as 0. x is a feature, on with probability p and then of the law `values`. With q =
+    (x - theta)/sigma and the normal density phi, integration by parts gives E Z = phi(q) and E Z t = P(Z >
+    -q), which is E t^0.
     """
     v, weights = values.nodes(theta, sigma)
     x = (np.append(v, 0.0) - theta) / sigma
@@ -56,9 +57,9 @@ def best_line(
 ) -> tuple[float, float, float]:
     """Return a, 1 - a and b of the decoder a y + b above theta, else 0, of least loss at y = x + sigma Z.
 
-    If `vanishes_at_threshold`, among lines that vanish at the threshold. A line in t = (y - theta)/sigma,
-    positive above the threshold, is fitted to y - x = sigma Z, and subtracted from y. x is on with
-    probability p, with a value of the law `values`.
+    x is on with probability p, with a value of the law `values`. If `vanishes_at_threshold`, the line is 0 at
+    theta. A line in t = (y - theta)/sigma is fitted to the noise y - x = sigma Z above the threshold, and
+    subtracted from y.
     """
     m0, m1, m2, e0, e1 = _moments_above(values, theta, sigma, p)
     if vanishes_at_threshold:  # a sigma t - x = sigma (Z - theta/sigma) - (1 - a) sigma t

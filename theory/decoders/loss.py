@@ -47,7 +47,7 @@ def channel(
 
 
 def _checked_coefficients(**coefficients: npt.ArrayLike) -> list[FloatArray]:
-    """Return thresholds, scales or biases as arrays; raise a ValueError naming one beyond 1e6 in size."""
+    """Return thresholds, scales or biases as arrays; raise a ValueError about one beyond 1e6 in size."""
     return [validation.real(name, value, -1e6, 1e6) for name, value in coefficients.items()]
 
 
@@ -63,8 +63,8 @@ def bayes_decoder(
     Parameters
     ----------
     y : array_like of float
-        What the decoder receives: at least -12 sigma, or -12 - 12 sigma for values that may be negative, and
-        at most 60 + 12 sigma.
+        Input of the decoder: at least -12 sigma, or -12 - 12 sigma for values that may be negative, and at
+        most 60 + 12 sigma.
     p : array_like of float
         Probability that a feature is on, in [1e-100, 1].
     sigma : array_like of float
@@ -103,10 +103,10 @@ def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | ValueDis
     r"""Least loss per feature of any elementwise decoder, :math:`E\,\mathrm{Var}(x \mid y)`.
 
     `p` is the probability that a feature is on, `sigma` the standard deviation of the interference in units
-    of the diagonal, `values` the law of the feature's value when on, as for `bayes_decoder`, whose errors are
-    raised. As p → 0 at a fixed ratio of neurons to features the loss is p sigma² (1 + o(1)) for values whose
-    law has a density, without atoms. The relative error is below 1e-10; a loss below the smallest double, for
-    binary values at sigma < 0.013, is 0.
+    of the diagonal, and `values` the law of the feature's value when on; their ranges and errors are those of
+    `bayes_decoder`. As p → 0 at a fixed ratio of neurons to features the loss is p sigma² (1 + o(1)) for
+    values whose law has a density, without atoms. The relative error is below 1e-10; a loss below the
+    smallest double, for binary values at sigma < 0.013, is 0.
 
     Examples
     --------
@@ -135,8 +135,8 @@ def jumprelu_loss(
 ) -> Any:
     """Loss per feature of the decoder a y + b where y > theta, else 0.
 
-    With b = -a theta it is ReLU; with a = 1, b = 0 a hard threshold; with a = 1, b = -theta a soft one. A
-    gated ReLU is the same decoder wherever a theta + b is not negative. It receives y = x + sigma Z, Z
+    With b = -a theta the decoder is a ReLU; with a = 1, b = 0 a hard threshold; with a = 1, b = -theta a soft
+    one. Where a theta + b is not negative, it is also a gated ReLU. The decoder receives y = x + sigma Z, Z
     standard normal, from a feature x that is on with probability `p`, in [1e-100, 1], and then of the law
     `values`, a `ValueDistribution` or its name; `sigma` is in [1e-100, 1e3]. Errors are those of
     `bayes_decoder`.
@@ -175,7 +175,7 @@ def active_fraction(
     *,
     values: str | ValueDistribution = "uniform",
 ) -> Any:
-    """Share of the outputs above a threshold, P(y > theta): k/n_features of TopK as n_features → ∞.
+    """Share P(y > theta) of the outputs above a threshold; as n_features → ∞, k/n_features for TopK.
 
     The outputs are y = x + sigma Z, Z standard normal, for a feature x that is on with probability `p`, and
     then of the law `values`, a `ValueDistribution` or its name; `theta` is the threshold. The arrays
@@ -205,12 +205,12 @@ def topk_loss(
 ) -> Any:
     """Loss per feature of TopK: a y + b for the k largest of n_features outputs, 0 for the others.
 
-    Given one output's y, the number of the others above it is binomial with the probability P(Y > y): the
-    loss is exact at every k and n_features, and tends to `jumprelu_loss` at the threshold where
-    `active_fraction` is k/n_features. `a` and `b` are scale and bias of the outputs that are kept. y is x +
-    sigma Z, Z standard normal, for a feature x that is on with probability `p`, and then of the law `values`,
-    a `ValueDistribution` or its name. a and b are in [-1e6, 1e6], p in [1e-100, 1], `sigma` in [1e-100, 1e3],
-    with the errors of `bayes_decoder`. The relative error is below 1e-9.
+    Given one output's y, the number of other outputs above y is binomial with the probability P(Y > y). So
+    the loss is exact at every k and n_features. For n_features → ∞ it tends to `jumprelu_loss` at the
+    threshold where `active_fraction` is k/n_features. `a` and `b` are scale and bias of the outputs that are
+    kept. y is x + sigma Z, Z standard normal, for a feature x that is on with probability `p`, and then of
+    the law `values`, a `ValueDistribution` or its name. a and b are in [-1e6, 1e6], p in [1e-100, 1], `sigma`
+    in [1e-100, 1e3], with the errors of `bayes_decoder`. The relative error is below 1e-9.
 
     Parameters
     ----------

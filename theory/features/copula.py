@@ -15,7 +15,7 @@ __all__ = ["CopulaFeatures"]
 
 @result
 class CopulaFeatures:
-    r"""Law of features that are on where a normal variable is large, with draws alone.
+    r"""Law of features that are on where a normal variable is large; it can only be sampled.
 
     Feature i fires where :math:`(F g + \sigma e)_i > \Phi^{-1}(1 - p_i)`, for independent standard normal g
     and e, and then has the value max(0, mean + std N(0, 1)). In a hierarchy it stays only if its parent's
@@ -26,7 +26,7 @@ class CopulaFeatures:
     p : (n_features,) array_like
         Probability that a feature fires, in (0, 1].
     mean, std : float or (n_features,) array_like, optional
-        Of the normal variable that is cut at 0.
+        Mean and standard deviation of the normal variable that is cut at 0.
     factor : (n_features, rank) array_like, optional
         The matrix F, with rows of length at most 1; then :math:`\sigma_i^2 = 1 - \sum_k F_{ik}^2`. By
         default features fire independently.
@@ -96,9 +96,9 @@ class CopulaFeatures:
 
 
 def _keep_one(x: FloatArray, rivals: list[int], rng: np.random.Generator) -> None:
-    """Set all but one of the rows `rivals` of x to 0, in place, in each column where several are positive.
+    """In each column of x where several of the rows `rivals` are positive, set all but one to 0, in place.
 
-    The one is chosen at random.
+    The row kept is drawn at random.
     """
     values = x[rivals]
     several = np.flatnonzero(np.count_nonzero(values, axis=0) > 1)

@@ -47,10 +47,10 @@ class IndependentGroup(NamedTuple):
 
 
 def count_polynomial(blocks: list[IndependentGroup]) -> FloatArray:
-    """Return the probabilities that 0, 1, ... features are on, counted over all blocks together.
+    """Return the probabilities that 0, 1, ... features are on, counted over all `blocks` together.
 
-    It is the product of the blocks' polynomials; these are multiplied in pairs, so that factors are alike in
-    size.
+    The result is the product of the blocks' polynomials, which are multiplied in pairs of similar size. A
+    block is a group of features that are independent of all others.
     """
     factors = [block.polynomial() for block in blocks]
     while len(factors) > 1:
@@ -62,7 +62,8 @@ def count_polynomial(blocks: list[IndependentGroup]) -> FloatArray:
 def possible(groups: list[IndependentGroup], sure: int, unsure: int, k: int) -> bool:
     """Return whether exactly k features can be on.
 
-    `sure` and `unsure` count the features outside the groups whose probability is 1, and below 1.
+    `sure` is the number of features outside the groups whose probability is 1, `unsure` the number of those
+    whose probability is below 1.
     """
     sums = 1  # bit c is set if c can be on in the groups
     for group in groups:
@@ -72,10 +73,10 @@ def possible(groups: list[IndependentGroup], sure: int, unsure: int, k: int) -> 
 
 
 def blocks_given(blocks: list[IndependentGroup], k: int) -> list[IndependentGroup]:
-    """Return blocks whose patterns are reweighted so that k features are on on average.
+    """Return `blocks` with their patterns' weights changed so that the mean number of features on is k.
 
-    Weights are multiplied by e^(s count) with one s for all, which leaves the law given that exactly k are on
-    as it is.
+    Each weight is multiplied by e^(s count), with the number of features on in the pattern and one s for all,
+    and normalised. The conditional law, given that exactly k are on, stays the same.
     """
     from scipy.optimize import brentq
 
@@ -113,9 +114,9 @@ def blocks_given(blocks: list[IndependentGroup], k: int) -> list[IndependentGrou
 
 
 def _multiply_polynomials(polynomial: FloatArray, table: FloatArray) -> FloatArray:
-    """Return each row of a table of polynomials multiplied by one polynomial, in the shape of `table`.
+    """Return each row of `table`, a polynomial, multiplied by `polynomial`, in the shape of `table`.
 
-    Coefficients are from the lowest power; powers beyond the table's are left out.
+    Coefficients start at the power 0; powers beyond those of the table are left out.
     """
     out = np.zeros_like(table)
     for count in np.flatnonzero(polynomial[: table.shape[-1]]):
@@ -124,7 +125,7 @@ def _multiply_polynomials(polynomial: FloatArray, table: FloatArray) -> FloatArr
 
 
 def _suffix_probabilities(blocks: list[IndependentGroup], k: int) -> FloatArray:
-    """Return a (blocks + 1, k + 1) table; row b has P(c on in blocks b, b + 1, ...) for c = 0, ..., k."""
+    """Return P(c features are on in blocks b, b + 1, ...) at [b, c], shape (blocks + 1, k + 1)."""
     table = np.zeros((len(blocks) + 1, k + 1))
     table[-1, 0] = 1.0
     for b in range(len(blocks) - 1, -1, -1):
@@ -135,8 +136,8 @@ def _suffix_probabilities(blocks: list[IndependentGroup], k: int) -> FloatArray:
 def _completion_probabilities(block: IndependentGroup, suffix: FloatArray) -> FloatArray:
     """Return P(k features are on in all | pattern of `block`, c on in the blocks before) at [pattern, c].
 
-    `suffix`, (k + 1,), has the probabilities that 0, ..., k features are on in the blocks after this one; the
-    result is (patterns, k + 1).
+    `suffix`, (k + 1,), has the probabilities that 0, ..., k features are on in the blocks after `block`. The
+    result has shape (patterns, k + 1).
     """
     k = suffix.size - 1
     missing = k - np.arange(k + 1) - block.patterns.sum(axis=1)[:, None]
@@ -144,11 +145,10 @@ def _completion_probabilities(block: IndependentGroup, suffix: FloatArray) -> Fl
 
 
 def probabilities_given(blocks: list[IndependentGroup], k: int, *, pairs: bool) -> FloatArray:
-    """Return P(feature is on), shape (n,), or P(both are on), shape (n, n), given that exactly k are on.
+    """Return P(feature is on), (n,), or with `pairs` P(both are on), (n, n), given that exactly k are on.
 
-    One pass over the blocks keeps, for each feature i that it has passed, the joint probabilities that i is
-    on and that 0, ..., k features are on so far. Cost O(n k) without pairs, O(n^2 k) with them; all terms are
-    positive.
+    `blocks` are groups of features that are independent of each other. The cost is O(n k) without pairs,
+    O(n^2 k) with them; all terms are positive.
     """
     blocks = blocks_given(blocks, k)
     order = np.concatenate([block.members for block in blocks])
@@ -184,7 +184,7 @@ def draw_given(
 ) -> npt.NDArray[np.bool_]:
     """Draw which features are on given that exactly k are: `size` rows, with a column for each feature.
 
-    The blocks, groups of features that are independent of each other, are drawn one after the other.
+    `blocks` are groups of features that are independent of each other.
     """
     blocks = blocks_given(blocks, k)
     suffixes = _suffix_probabilities(blocks, k)

@@ -16,10 +16,10 @@ _INDEPENDENT = "Features are independent, each is on with probability p and then
 
 @cached_derivation
 def derive_moments(name: str) -> Derivation:
-    """Derive a moment of one feature or of a pair, an attribute of `SparseUniform`, from the definition.
+    """Derive the moment `name` of one feature or of a pair, an attribute of `SparseUniform`.
 
-    `name` is "moment" (a function of p and the power k), "mean", "second_moment", "variance", "pair_moment"
-    or "pair_zero_probability" (functions of p).
+    The moment is "moment" (a function of p and the power k), "mean", "second_moment", "variance",
+    "pair_moment" or "pair_zero_probability" (functions of p).
 
     >>> derive_moments("variance").expression
     -p**2/4 + p/3
@@ -43,9 +43,9 @@ def derive_moments(name: str) -> Derivation:
 def derive_eigenvalues(matrix: str) -> Derivation:
     """Derive the eigenvalues, with multiplicities, of the "covariance" or "second_moment" of n features.
 
-    All diagonal entries are alike, and so are all others. The matrix then has two eigenspaces: the vector of
-    ones, and the n - 1 dimensions that differences of two features span. Applied to a vector of
-    either, it gives the eigenvalue.
+    `matrix` is one of these two names. All diagonal entries are equal, and all other entries are equal. So
+    the eigenvectors are the vector of ones, and n - 1 differences of two unit vectors. The result has a row
+    (eigenvalue, multiplicity) for each.
 
     >>> derive_eigenvalues("second_moment").expression
     Matrix([
@@ -66,7 +66,8 @@ def derive_eigenvalues(matrix: str) -> Derivation:
 def derive_chernoff_bound() -> Derivation:
     """Derive the logarithm of Chernoff's bound on P(at least k of n features are on), for k > n p.
 
-    By Markov's inequality, at the best t of E exp(t (K - k)). Equal to -n KL(k/n, p).
+    With K the number of features on, Markov's inequality bounds the probability by E exp(t (K - k)) at the
+    best t. The logarithm is -n KL(k/n, p).
 
     >>> bound = derive_chernoff_bound()
     >>> n, k, p = bound.symbols

@@ -22,21 +22,21 @@ _ROWS = 64
 
 
 def _checked_indices(name: str, value: npt.ArrayLike, n: int = _MOST_FEATURES) -> IntArray:
-    """Return a vector of distinct indices below n; raise a ValueError that calls it `name`."""
+    """Return `value` as a vector of distinct indices below n; else raise a ValueError about `name`."""
     return validation.indices(name, validation.vector(name, value), n, distinct=True)
 
 
 def _checked_chances(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
-    """Return n probabilities, one number repeated; raise a ValueError that calls them `name`."""
+    """Return n probabilities, a single one repeated; raise a ValueError about `name` for other values."""
     return validation.real(name, validation.numbers_or_repeat(name, value, n), 0, 1)
 
 
 def group(name: str, value: Any, n: int) -> Group:
-    """Return the group that `value` is, among n features, as arrays (indices, patterns, probabilities).
+    """Return `value`, a group among n features, as arrays (indices, patterns, probabilities).
 
-    A group is such a triple: indices (g,) of its features, patterns (r, g) of 0 and 1 that say which of them
-    are on, and the probabilities (r,) of these patterns, which are normalised. ValueError, which calls it by
-    the argument's `name`, if `value` is none.
+    These are the indices (g,) of its features, patterns (r, g) of 0 (off) and 1 (on), and the probabilities
+    (r,) of the patterns, normalised here. A ValueError with the argument's `name` is raised if `value` is not
+    such a triple.
     """
     if not isinstance(value, Sequence) or len(value) != 3:
         made_by = "as `synchronous`, `exclusive` and `parent_child` of theory.features make it"
@@ -73,8 +73,8 @@ def synchronous(indices: npt.ArrayLike, p: float) -> Group:
     Returns
     -------
     indices, patterns, probabilities : ndarray
-        One of the `groups` of `Features`: the indices, the possible patterns, one a row, of 0 (off) and 1
-        (on) with a column for each index, and the probabilities of the patterns.
+        A group, as `Features` takes it: the indices; the possible patterns, one a row, of 0 (off) and 1 (on),
+        with a column for each index; and the probabilities of the patterns.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def synchronous(indices: npt.ArrayLike, p: float) -> Group:
 def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
     """Return a group of features of which at most one is on.
 
-    The arrays are those of `synchronous`: indices, on/off patterns and their probabilities.
+    A group is arrays as from `synchronous`: indices, on/off patterns and their probabilities.
 
     Parameters
     ----------
@@ -116,16 +116,16 @@ def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
 
 
 def parent_child(parent: int, children: npt.ArrayLike, p_parent: float, p_child: npt.ArrayLike) -> Group:
-    """Return a group of features that can be on only if another is, and then independently.
+    """Return a group of a parent and its children, which can be on only if the parent is, then independently.
 
-    The arrays are those of `synchronous`: indices, on/off patterns and their probabilities.
+    A group is arrays as from `synchronous`: indices, on/off patterns and their probabilities.
 
     Parameters
     ----------
     parent : int
-        The other feature.
+        Index of the parent.
     children : (g,) array_like of int
-        At most 16, as all their patterns are listed.
+        Indices of the children; at most 16, as all their patterns are listed.
     p_parent : float
         Probability that the parent is on.
     p_child : float or (g,) array_like of float
@@ -179,10 +179,10 @@ def pack_groups(groups: Sequence[Group]) -> PackedGroups:
 
 @kernel
 def set_patterns(groups: PackedGroups, draws: FloatArray, on: BoolArray) -> None:
-    """Set which features of `groups` are on in each row of `on`, (size, n), where these features are off.
+    """Set on[s, i] to True where feature i of `groups` is on in sample s; it must be False before.
 
-    Uniform `draws` (groups, size) choose the patterns: each the first whose cumulated probability is above
-    its draw.
+    `on` has shape (size, n). Uniform `draws`, (groups, size), choose the patterns: each the first whose
+    cumulated probability is above its draw.
     """
     size = draws.shape[1]
     for start in range(0, size, _ROWS):
@@ -204,7 +204,7 @@ def set_patterns(groups: PackedGroups, draws: FloatArray, on: BoolArray) -> None
 
 @kernel
 def set_values(on: BoolArray, scale: FloatArray, values: FloatArray, x: FloatArray) -> None:
-    """Set x where features are on, (size, n) both, to the next of `values` times the feature's `scale`."""
+    """Write `scale`[i] times the next of `values` to x[s, i] where on[s, i]; `on` and x are (size, n)."""
     at = 0
     for s in range(len(x)):
         check_interrupt(s % 16384 == 0)

@@ -37,15 +37,16 @@ class Features:
         Number of features n.
     p : float or (n_features,) array_like
         Probability that a feature is on, in (0, 1], before conditioning on `exactly`. Not used for features
-        in groups, and not needed if all are: the attribute has what follows from the tables.
+        in groups, and not needed if all are: the attribute has the probabilities by the groups' patterns.
     values : str or ValueDistribution, optional
         Law of the value of a feature that is on: "uniform" on [0, scale]; "uniform(low)" on [low scale,
         scale], see `uniform_from`; "binary", always scale; "half-normal", scale times \|N(0, 1)\|;
         "exponential" with mean scale; "symmetric", uniform on [-scale, scale]; "normal" with standard
         deviation scale; "rectified-normal(ratio)", scale times max(0, ratio + N(0, 1)), see
-        `rectified_normal`; or your own, see `ValueDistribution`. The attribute is one, which equals its name.
+        `rectified_normal`; or your own `ValueDistribution`. The attribute is always a `ValueDistribution`,
+        which equals its name.
     scale : float or (n_features,) array_like, optional
-        Between 1e-100 and 1e100.
+        Factor of the values, between 1e-100 and 1e100.
     importance : float or (n_features,) array_like, optional
         Weight of a feature in a loss; not negative, not all 0. No method here depends on it.
     groups : sequence of (indices, patterns, probabilities), optional
@@ -53,7 +54,7 @@ class Features:
         which of them are on, with probability `probabilities[r]`. See `synchronous`, `exclusive` and
         `parent_child`. Probabilities are made to sum to 1, if they do to 1e-12. Groups do not overlap.
     exactly : int, optional
-        Condition the law on so many features on in all; for at most 100,000 features.
+        Condition the law on exactly this number of features on; for at most 100,000 features.
     sparsity : float or (n_features,) array_like, optional
         S = 1 - p of Elhage et al., in [0, 1), instead of `p`. The attribute is 1 - `p`.
 
@@ -154,12 +155,12 @@ class Features:
 
     @property
     def _groups(self) -> list[IndependentGroup]:
-        """The groups of features that depend on each other, with their patterns and probabilities."""
+        """The groups of features that depend on each other, as `IndependentGroup`."""
         return [IndependentGroup(*group) for group in self.groups]
 
     @property
     def blocks(self) -> list[IndependentGroup]:
-        """The groups, and each other feature as a group of one, before conditioning on `exactly`."""
+        """The groups, and each other feature as a group of one; weights are not conditioned on `exactly`."""
         members = [np.empty(0, np.int64), *(indices for indices, _, _ in self.groups)]
         alone = np.delete(np.arange(self.n_features)[:, None], np.concatenate(members), axis=0)
         table, chances = np.array([[0], [1]]), np.stack([1 - self.p, self.p], axis=1)
@@ -185,7 +186,7 @@ class Features:
 
     @cached_property
     def _packed_groups(self) -> tuple[PackedGroups | None, FloatArray]:
-        """The groups' tables, None if there are no groups, and p with 0 for their features, (n_features,)."""
+        """The groups as `PackedGroups` or None, and p, (n_features,), with 0 for features in groups."""
         if not self.groups:
             return None, self.p
         groups = pack_groups(self.groups)
@@ -202,7 +203,7 @@ class Features:
         return frozen(probabilities_given(self.blocks, self.exactly, pairs=False))
 
     def _check_memory(self, columns: int) -> None:
-        """Raise ValueError unless an array of so many columns for each feature fits in memory."""
+        """Raise a ValueError unless an array of n_features times `columns` doubles fits in memory."""
         validation.check_fits("n_features", self.n_features, float(self.n_features) * columns)
 
     def on_probability(self) -> FloatArray:
@@ -274,9 +275,10 @@ class Features:
         return np.asarray(self.scale**2 * self._p_on * spread)
 
     def _pair_matrix(self, pairs: FloatArray, diagonal: FloatArray) -> FloatArray:
-        """Return the matrix E v_i E v_j pairs_ij, in the features' units, with `diagonal` on its diagonal.
+        """Return the matrix pairs_ij E v_i E v_j, in the features' units, with `diagonal` on its diagonal.
 
-        `pairs`, (n_features, n_features), are the probabilities that both are on.
+        `pairs`, (n_features, n_features), has the probabilities that both features are on, v_i is the value
+        of feature i when on.
         """
         means = self.values.moment(1) * self.scale
         matrix = pairs * means * means[:, None]
@@ -303,17 +305,17 @@ class Features:
         return self._pair_matrix(self.pair_probability(), self.second_moment)
 
     def transform(self, s: npt.ArrayLike, feature: int | None = None) -> npt.NDArray[np.complex128]:
-        r"""E exp(s x_i) at complex s: of one feature in the shape of s, or of all, features last.
+        r"""E exp(s x_i) at complex s: of one `feature` in the shape of s, or of all, features last.
 
-        It is :math:`1 - q + q\,\varphi_0(s\,\mathrm{scale})` with the probability q that the feature is on.
-        :math:`\varphi_0` is that of the values: for exponential ones the real part of s times scale must be
-        below 1. Its relative error is below 4e-15 times max(1, \|s scale\|), squared for normal laws, which
-        is what a rounding of s does.
+        The transform is :math:`1 - q + q\,\varphi_0(s\,\mathrm{scale})`, with the probability q that the
+        feature is on and the transform :math:`\varphi_0(z) = E e^{zv}` of the values v at scale 1. For
+        exponential values the real part of s times scale must be below 1. The relative error is below 4e-15
+        times max(1, \|s scale\|), squared for normal laws, as large as that of a rounding of s.
 
         >>> Features(2, [0.5, 1.0], "binary").transform(1j * np.pi).round(12)
         array([ 0.+0.j, -1.+0.j])
         """
-        at = _complex("s", s)
+        at = _checked_complex("s", s)
         which: Any = slice(None)
         if feature is None:
             at = at[..., None]
@@ -327,8 +329,8 @@ class Features:
     def sample(self, size: int, rng: np.random.Generator | int | None) -> FloatArray:
         """Draw independent samples, shape (size, n_features); memory O(size n_features).
 
-        Given `exactly`, whether each feature or group is on is drawn in turn, given how many are left to
-        be on: exact, not by rejection.
+        Given `exactly`, features and groups are drawn in turn, conditional on the number still to be on:
+        exact, without rejection.
 
         >>> Features(4, 0.5, "binary", exactly=3).sample(2, rng=0)
         array([[1., 0., 1., 1.],
@@ -351,8 +353,8 @@ class Features:
         return x
 
 
-def _complex(name: str, value: npt.ArrayLike) -> npt.NDArray[np.complex128]:
-    """Return `value` as an array of complex numbers; raise a ValueError naming it if one is not finite."""
+def _checked_complex(name: str, value: npt.ArrayLike) -> npt.NDArray[np.complex128]:
+    """Return `value` as an array of complex numbers; raise a ValueError about `name` if one is not finite."""
     try:
         array = np.asarray(value)
     except (RuntimeError, TypeError, ValueError):  # rows of different lengths, tensors that have a gradient
@@ -367,7 +369,7 @@ def _complex(name: str, value: npt.ArrayLike) -> npt.NDArray[np.complex128]:
 
 
 def as_features(law: Any, n_features: int, name: str = "law") -> Features:
-    """Return a law for so many features: a `Features` as it is, a number p as independent uniform ones.
+    """Return `law` as a `Features` of n_features; a number p becomes independent uniform features.
 
     Parameters
     ----------
@@ -375,7 +377,7 @@ def as_features(law: Any, n_features: int, name: str = "law") -> Features:
         A number is the probability p that a feature is on, in (0, 1].
     n_features : int
     name : str, optional
-        What the caller calls the law, for messages.
+        Name of the caller's argument, for messages.
 
     Returns
     -------

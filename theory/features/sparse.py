@@ -55,8 +55,8 @@ class SparseUniform:
         """The probability p, a number or an array."""
         return cast(Real, self.p)
 
-    def _fitting(self, n: int, power: int) -> int:
-        """Return n; raise a ValueError if it is no count, or n^power doubles for each p exceed memory."""
+    def _fitting_count(self, n: int, power: int) -> int:
+        """Return n; raise a ValueError unless it is a count and n^power doubles for each p fit in memory."""
         n = validation.integer("n", n, 1, _LARGEST_INTEGER)
         validation.check_fits("n", n, float(n) ** power * np.size(self.p))
         return n
@@ -68,7 +68,7 @@ class SparseUniform:
 
     @property
     def second_moment(self) -> Real:
-        """E x² = p/3, the loss per feature of the model that always answers 0."""
+        """E x² = p/3, the loss per feature if the output is always 0."""
         return self._p / 3
 
     @property
@@ -101,7 +101,7 @@ class SparseUniform:
         array([[1., 0.],
                [0., 1.]])
         """
-        return np.expand_dims(self.variance, (-2, -1)) * np.eye(self._fitting(n, 2))
+        return np.expand_dims(self.variance, (-2, -1)) * np.eye(self._fitting_count(n, 2))
 
     def covariance_eigenvalues(self, n: int) -> FloatArray:
         """Eigenvalues of `covariance`, shape (..., n): all equal to the variance.
@@ -109,7 +109,7 @@ class SparseUniform:
         >>> SparseUniform(1.0).covariance_eigenvalues(3) * 12
         array([1., 1., 1.])
         """
-        return np.expand_dims(self.variance, -1) * np.ones(self._fitting(n, 1))
+        return np.expand_dims(self.variance, -1) * np.ones(self._fitting_count(n, 1))
 
     def second_moment_matrix(self, n: int) -> FloatArray:
         """E x x' of n features, shape (..., n, n): p/3 on the diagonal, p²/4 off it.
@@ -118,7 +118,7 @@ class SparseUniform:
         array([[4., 3.],
                [3., 4.]])
         """
-        n = self._fitting(n, 2)
+        n = self._fitting_count(n, 2)
         diagonal = np.expand_dims(self.second_moment, (-2, -1))
         return np.where(np.eye(n, dtype=np.bool_), diagonal, np.expand_dims(self.pair_moment, (-2, -1)))
 
@@ -144,7 +144,7 @@ class SparseUniform:
         """
         from scipy.stats import binom  # a quarter of a second of import, which only this method needs
 
-        k = np.arange(self._fitting(n, 1) + 1)
+        k = np.arange(self._fitting_count(n, 1) + 1)
         return np.asarray(binom.pmf(k, n, np.expand_dims(self._p, -1)))
 
     def tail(self, n: int, k: npt.ArrayLike) -> Real:
@@ -164,9 +164,9 @@ class SparseUniform:
     def chernoff_bound(self, n: int, k: npt.ArrayLike) -> Real:
         """Chernoff's upper bound exp(-n KL(k/n, p)) on `tail`; 1 where k is at most n p.
 
-        KL(q, p) = q log(q/p) + (1 - q) log((1 - q)/(1 - p)). Sharp at k = n; for n p < k < n too large by a
-        factor of at most (2 n)^(1/2). Never below the exact tail: a bound on the rounding, a relative 1e-15
-        (n + exponent) or so, is added.
+        KL(q, p) = q log(q/p) + (1 - q) log((1 - q)/(1 - p)). The bound is sharp at k = n. For n p < k < n it
+        exceeds the tail by a factor of at most (2 n)^(1/2). It includes a bound on its rounding error, of
+        relative size 1e-15 (n + exponent) or so, and is never below the exact tail.
 
         >>> x = SparseUniform(0.01)
         >>> print(f"{x.tail(1000, 40):.3g} <= {x.chernoff_bound(1000, 40):.3g}")

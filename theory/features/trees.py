@@ -13,7 +13,7 @@ __all__ = ["Node", "Step", "count_patterns", "hierarchy_group", "walk"]
 
 
 class Node(NamedTuple):
-    """A feature of a hierarchy, with its children.
+    """A feature of a hierarchy, with its children, which can be on only if it is.
 
     >>> hierarchy_group(Node(0, (Node(1), Node(2)), exclusive=True), np.array([0.5, 0.5, 0.5]))[1:]
     (array([[0, 0, 0],
@@ -23,7 +23,7 @@ class Node(NamedTuple):
     """
 
     feature: int | None
-    """None for a node that only holds children, which then depend on the nearest feature above."""
+    """Index; None for a node that only holds children, which depend on the nearest feature above it."""
     children: tuple["Node", ...] = ()
     exclusive: bool = False
     """Of children that would be on at once, one stays on, each with the same probability."""
@@ -32,26 +32,23 @@ class Node(NamedTuple):
 
     @property
     def competitors(self) -> tuple["Node", ...]:
-        """The children that are features of which at most one is on; empty unless the node is `exclusive`.
+        """The children of which at most one is on: if the node is `exclusive`, all with a feature; else none.
 
-        A node stands for a feature that can be on only if those above it are, or only holds its children.
+        A child without a feature only holds its own children, and does not compete.
         """
         featured = tuple(child for child in self.children if child.feature is not None)
         return featured if self.exclusive and len(featured) > 1 else ()
 
     @property
     def rivals(self) -> list[int]:
-        """Indices of the features among the node's children of which at most one is on, those below left out.
-
-        A node stands for a feature that can be on only if those above it are, or only holds its children.
-        """
+        """Features of the children of which at most one is on, as indices; descendants are not listed."""
         return [child.feature for child in self.competitors if child.feature is not None]
 
     @property
     def independent_children(self) -> tuple["Node", ...]:
-        """The children that siblings do not exclude: all, or those without a feature if at most one is on.
+        """The children that no sibling excludes: all, or if the node is `exclusive` those without a feature.
 
-        A node stands for a feature that can be on only if those above it are, or only holds its children.
+        A child without a feature only holds its own children.
         """
         return tuple(c for c in self.children if c.feature is None) if self.competitors else self.children
 
@@ -69,21 +66,20 @@ class _PatternLaw(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A node, as `walk` comes to it."""
+    """A node that `walk` visits, with its position in the tree."""
 
     node: Node
     parent_feature: int | None
-    """The nearest feature above it."""
+    """The nearest feature above the node; None if there is none."""
     scaled: bool
-    """Whether its value is multiplied by that of the feature above."""
+    """Whether the node's value is multiplied by that of `parent_feature`."""
 
 
 def walk(nodes: Sequence[Node], parent_feature: int | None = None, scaled: bool = False) -> Iterator[Step]:
-    """Yield a `Step` (node, nearest feature above it, is its value scaled) for `nodes` and all nodes below.
+    """Yield a `Step` for each of `nodes` and all nodes below them, parents before their children.
 
-    A node of a tree of features stands for a feature that can be on only if those above it are, or for none.
-    Parents come before their children. `parent_feature` is the nearest feature above `nodes`; with `scaled`
-    their values are multiplied by that feature's.
+    A step is (node, nearest feature above it or None, whether that feature's value scales the node's).
+    `parent_feature` is the nearest feature above `nodes`, and `scaled` says whether its value scales theirs.
     """
     for node in nodes:
         yield Step(node, parent_feature, scaled and parent_feature is not None)
@@ -91,25 +87,24 @@ def walk(nodes: Sequence[Node], parent_feature: int | None = None, scaled: bool 
 
 
 def count_patterns(node: Node) -> int:
-    """Return how many on/off patterns the features of `node` and below it in the tree can have.
+    """Return how many on/off patterns are possible for the features of `node` and below it in the tree.
 
-    A feature is on only if those above it are, and of children that compete at most one is on.
+    A feature is on only if all features above it are, and of competing children at most one is on.
     """
     return _count_below(node) + (node.feature is not None)
 
 
 def _count_below(node: Node) -> int:
-    """Return how many on/off patterns the features below `node` can have, given that it is on."""
+    """Return how many on/off patterns are possible for the features below `node`, given that `node` is on."""
     return prod(map(count_patterns, node.independent_children)) * (
         1 + sum(map(_count_below, node.competitors))
     )
 
 
 def hierarchy_group(root: Node, p: FloatArray) -> Group:
-    """Return the group, for `Features`, of a hierarchy's features.
+    """Return the group, for `Features`, of the features of `root` and below it.
 
-    A group has the indices of the features of `root` and below it, their on/off patterns, one a row, and the
-    probabilities of the patterns.
+    A group is the indices of its features, their on/off patterns, one a row, and the patterns' probabilities.
 
     Parameters
     ----------
@@ -117,16 +112,16 @@ def hierarchy_group(root: Node, p: FloatArray) -> Group:
     p : (n_features,) array_like
         Probability that a feature is on if its parent is, and no sibling excludes it.
     """
-    law = _law_of(root, p)
+    law = _law_at_and_below(root, p)
     return np.array(law.features, np.int64), law.patterns, law.probabilities
 
 
-def _law_of(node: Node, p: FloatArray) -> _PatternLaw:
-    """Return features, their on/off patterns and the patterns' probabilities, given that the parent is on.
+def _law_at_and_below(node: Node, p: FloatArray) -> _PatternLaw:
+    """Return the law of the features of `node` and below it, given that the parent of `node` is on.
 
-    The features are those of `node` and below it in the tree, each on only if those above it are. Patterns of
-    k features are (n_patterns, k), of 0 and 1. p, (n_features,), has for each feature the probability that it
-    is on if its parent is, and no sibling excludes it.
+    The law is the features' indices, their on/off patterns, (n_patterns, k), and the patterns' probabilities.
+    p, (n_features,), has for each feature the probability that it is on if its parent is, and no sibling
+    excludes it.
     """
     if node.feature is None:
         return _law_below(node, p)
@@ -134,13 +129,13 @@ def _law_of(node: Node, p: FloatArray) -> _PatternLaw:
 
 
 def _law_below(node: Node, p: FloatArray) -> _PatternLaw:
-    """Return features, their on/off patterns and the patterns' probabilities, given that `node` is on.
+    """Return the law of the features below `node`, given that `node` is on.
 
-    The features are those below `node` in the tree, each on only if those above it are. Patterns of k
-    features are (n_patterns, k), of 0 and 1. p, (n_features,), has for each feature the probability that it
-    is on if its parent is, and no sibling excludes it.
+    The law is the features' indices, their on/off patterns, (n_patterns, k), and the patterns' probabilities.
+    p, (n_features,), has for each feature the probability that it is on if its parent is, and no sibling
+    excludes it.
     """
-    laws = [_law_of(child, p) for child in node.independent_children]
+    laws = [_law_at_and_below(child, p) for child in node.independent_children]
     if node.competitors:
         on = p[node.rivals]
         # Of those that would be on, each stays on alike: E 1/(1 + others) = integral of E t^others.
@@ -162,12 +157,12 @@ def _law_below(node: Node, p: FloatArray) -> _PatternLaw:
 
 
 def _alternatives(none: float, nodes: list[tuple[Node, float]], p: FloatArray) -> _PatternLaw:
-    """Return features, their on/off patterns and the patterns' probabilities, if at most one node is on.
+    """Return the law of the features of `nodes` and below them, if at most one of the nodes is on.
 
-    `nodes` are pairs of a node and the probability that it is the one; none is on with probability `none`.
-    The features are those of the nodes and below them in the tree. Patterns of k features are (n_patterns,
-    k), of 0 and 1. p, (n_features,), has for each feature the probability that it is on if its parent is, and
-    no sibling excludes it.
+    `nodes` are pairs of a node and the probability that it is on; with probability `none` no node is. The law
+    is the features' indices, their on/off patterns, (n_patterns, k), and the patterns' probabilities. p,
+    (n_features,), has for each feature the probability that it is on if its parent is, and no sibling
+    excludes it.
     """
     laws = [_law_below(node, p) for node, _ in nodes]
     sizes = [1 + len(law.features) for law in laws]

@@ -15,29 +15,30 @@ RULES = ("pair", "tied", "encoder", "decoder")
 
 
 def critical_loss(covariance: Covariance, indices: Iterable[int]) -> float:
-    r"""Loss per feature of the critical point of x -> ABx that keeps these eigenvectors of the covariance.
+    r"""Loss per feature of x -> ABx at the critical point that keeps the eigenvectors `indices`.
 
-    At a critical point of :math:`x \mapsto ABx` the product is the orthogonal projection on eigen-directions
-    of :math:`\Sigma = E\,xx'`, so the error is the sum of the eigenvalues left out. See Notes (2022), Prop.
-    1; Baldi and Hornik, Neural Networks 2 (1989) 53.
+    At a critical point :math:`AB` is the orthogonal projection on eigenvectors of :math:`\Sigma = E\,xx'`,
+    which are kept. The squared error is the sum of the eigenvalues of all other eigenvectors. See Notes
+    (2022), Prop. 1; Baldi and Hornik, Neural Networks 2 (1989) 53.
 
     Parameters
     ----------
     covariance : (n_features, n_features) array_like of float
         :math:`\Sigma`, symmetric, without negative eigenvalues; singular ones are allowed.
     indices : iterable of int
-        The directions kept, without repeats: 0 is the largest eigenvalue; empty is the origin.
+        Eigenvectors kept, without repeats: 0 belongs to the largest eigenvalue. None is kept at A = B = 0.
 
     Returns
     -------
     loss : float
-        Sum of the eigenvalues left out over n_features; the source sums over features (and over data points,
-        as its :math:`\Sigma` does). Absolute error: a few roundings of the largest eigenvalue.
+        Sum of the other eigenvalues, divided by n_features; the source does not divide. Absolute error: a few
+        roundings of the largest eigenvalue.
 
     Raises
     ------
     ValueError
-        If `covariance` is no such matrix, beyond rounding, or an index is out of range or repeated.
+        If `covariance` is, beyond rounding, not symmetric or has negative eigenvalues, or if an index is out
+        of range or repeated.
 
     Examples
     --------
@@ -57,20 +58,19 @@ def critical_point(
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return decoder A = U_I C and encoder B = C^+ U_I' of a critical point that keeps the eigenvectors U_I.
 
-    With r directions kept, C is any (r, n_hidden) matrix of rank r. If :math:`\Sigma` is invertible, all
-    critical points have this form with some right inverse of C in the place of :math:`C^+`; for r = n_hidden
-    (Notes 2022, Eq. star) there is one only, :math:`C^{-1}`. `covariance` is :math:`\Sigma = E\,xx'` and
-    `indices` say which eigenvectors are kept, 0 for the largest eigenvalue, as for `critical_loss`, whose
-    errors are raised.
+    For r eigenvectors C is any (r, n_hidden) matrix of rank r. If :math:`\Sigma` is invertible, all critical
+    points have this form, with some right inverse of C in place of :math:`C^+`. For r = n_hidden (Notes 2022,
+    Eq. star) the only one is :math:`C^{-1}`. `covariance` is :math:`\Sigma = E\,xx'` and `indices` are the
+    eigenvectors kept, 0 for the largest eigenvalue; errors are those of `critical_loss`.
 
     Parameters
     ----------
     n_hidden : int, optional
-        Hidden neurons, at least the number of indices, which is the default; more than that give a critical
-        point of lower rank.
+        Hidden neurons, at least the number of indices, which is the default. With more, the rank of AB is
+        below n_hidden.
     mixing : (r, n_hidden) array_like of float, optional
-        C, of rank r. By default the identity, filled with zeros: then A = B', a critical point of the tied
-        model too.
+        C, of rank r. By default the identity with columns of zeros added. Then A = B', and the point is
+        critical for the tied model too.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def critical_point(
 
 @result
 class CriticalPoint:
-    """A critical point and its second order; see :func:`critical_hessian`.
+    """Loss, index and growth rates at a critical point; see :func:`critical_hessian`.
 
     Rates are those of the flow in normal form, minus half the gradient of the loss summed over features: a
     deviation along an eigenvector of the Hessian with eigenvalue 2h grows as exp(-h t).
@@ -109,21 +109,21 @@ class CriticalPoint:
     loss: float
     """Loss per feature, as `critical_loss`."""
     rank: int
-    """Number of directions kept."""
+    """Number of eigenvectors kept."""
     index: int
     """Dimensions in which the loss falls: number of negative eigenvalues of the Hessian."""
     nullity: int
-    """Dimensions in which it stays: zero eigenvalues. All are tangent to the set of critical points."""
+    """Number of zero eigenvalues of the Hessian; their directions are tangent to the critical set."""
     escape_rate: float
-    """Growth rate of the steepest descent from here, 0 at a minimum."""
+    """Largest growth rate of a deviation from the point; 0 at a minimum."""
     rotation_rate: float
-    """Growth rate along the best rotation of a kept direction towards one left out (Prop. 3), 0 if none."""
+    """Growth rate along the best rotation of an eigenvector kept to another (Prop. 3); 0 if none grows."""
     slowest_rate: float
     """Decay rate of the slowest deviation that decays, inf if none does."""
 
     @property
     def is_minimum(self) -> bool:
-        """Whether it is a minimum, which then is global; all others are saddles."""
+        """Whether the point is a minimum, which then is global; all other critical points are saddles."""
         return self.index == 0
 
 
@@ -135,27 +135,26 @@ def critical_hessian(
     tied: bool = False,
     rtol: float = EQUAL,
 ) -> CriticalPoint:
-    """Index, null directions and escape rates of a critical point of x -> ABx, from the eigenvalues.
+    """Index, nullity and escape rates of the loss of x -> ABx at a critical point, from the eigenvalues.
 
-    The index is the number of independent directions in which the loss falls, the nullity that of directions
-    in which it stays, to second order.
+    To second order the loss falls in `index` independent directions, and is constant in `nullity` others.
 
     Only points that keep n_hidden of the largest eigenvalues are minima; all others are strict saddles (Notes
-    2022, Prop. 3). The formulas, with r directions kept and n_hidden - r neurons to spare, are on the page
-    "Linear autoencoders". Index and nullity hold for every factor C of `critical_point`; rates for untied A
-    and B are those of balanced points, C C' = 1, near which training from small weights stays. Rates are as
-    accurate as the differences of the eigenvalues. Errors are those of `critical_loss`.
+    2022, Prop. 3). The page "Linear autoencoders" has the formulas. Index and nullity hold for every factor C
+    of `critical_point`. Rates for untied A and B are those of balanced points, C C' = 1, near which training
+    from small weights stays. Rates are as accurate as the differences of the eigenvalues. Errors are those of
+    `critical_loss`.
 
     Parameters
     ----------
     covariance : (n_features, n_features) array_like of float
         E x x', symmetric, with positive eigenvalues; they may coincide.
     indices : iterable of int
-        Which eigenvectors are kept: 0 is the largest eigenvalue, as for `critical_loss`.
+        Eigenvectors kept: 0 belongs to the largest eigenvalue.
     n_hidden : int, optional
         Hidden neurons, at most n_features; by default as many as indices.
     tied : bool, optional
-        For the loss of W W' in place of A B.
+        Whether the model is x -> W W' x.
     rtol : float, optional
         Eigenvalues that differ by at most `rtol` times the largest count as equal.
 
@@ -168,7 +167,7 @@ def critical_hessian(
     tied = flag("tied", tied)
     inner, outer, gap, hidden = _split_eigenvalues(covariance, indices, n_hidden, rtol)
     r, left = inner.size, outer.size
-    rates = _rates(inner, outer, gap, hidden, "tied" if tied else "pair")
+    rates = _all_growth_rates(inner, outer, gap, hidden, "tied" if tied else "pair")
     return CriticalPoint(
         loss=float(np.sum(outer / (r + left))),
         rank=r,
@@ -188,7 +187,7 @@ def growth_rates(
     *,
     rtol: float = EQUAL,
 ) -> FloatArray:
-    r"""All growth rates of deviations from a critical point, under any of four flows.
+    r"""All growth rates of small deviations from a critical point of x -> ABx, under one of four flows.
 
     The rules, with M = AB or WW':
 
@@ -197,10 +196,10 @@ def growth_rates(
     - ``"decoder"``: :math:`\dot W = (1-M)\Sigma W`, the decoder's, which is Oja's subspace flow;
     - ``"tied"``: :math:`\dot W = \Sigma(1-M)W + (1-M)\Sigma W`, the gradient flow of the tied loss.
 
-    See Notes (2022), Eqs. 19-22; Oja, Int. J. Neural Systems 1 (1989) 61. The point is that of
-    `critical_hessian`, with its errors: `covariance` is :math:`\Sigma`, `indices` say which eigenvectors are
-    kept, 0 for the largest eigenvalue, `n_hidden` is the number of neurons, and eigenvalues within `rtol`
-    times the largest count as equal.
+    See Notes (2022), Eqs. 19-22; Oja, Int. J. Neural Systems 1 (1989) 61. `covariance` is :math:`\Sigma`,
+    `indices` are the eigenvectors that the point keeps, 0 for the largest eigenvalue, and `n_hidden` is the
+    number of neurons; eigenvalues within `rtol` times the largest count as equal. Errors are those of
+    `critical_hessian`.
 
     Parameters
     ----------
@@ -222,16 +221,16 @@ def growth_rates(
     decoder [ 2. -2.]
     """
     choice("rule", rule, RULES)
-    return _rates(*_split_eigenvalues(covariance, indices, n_hidden, rtol), rule)
+    return _all_growth_rates(*_split_eigenvalues(covariance, indices, n_hidden, rtol), rule)
 
 
 def _split_eigenvalues(
     covariance: Covariance, indices: Iterable[int], n_hidden: int | None, rtol: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
-    """Return the eigenvalues kept, those left out, all differences left out - kept, and n_hidden.
+    """Return the eigenvalues kept, the others, the differences other - kept, and n_hidden.
 
-    `indices` say which are kept, 0 for the largest; eigenvalues within `rtol` times the largest count as
-    equal. Differences, shape (kept, left out), are exactly 0 within an eigenspace.
+    `indices` are the eigenvalues kept, 0 for the largest; eigenvalues within `rtol` times the largest count
+    as equal. Differences, shape (kept, others), are exactly 0 within an eigenspace.
     """
     modes = checked_spectrum(covariance, rtol)
     lam, n = modes.eigenvalues, modes.eigenvalues.size
@@ -247,14 +246,14 @@ def _checked_hidden(n_hidden: int | None, rank: int, n_features: int | None = No
     return integer("n_hidden", rank if n_hidden is None else n_hidden, max(rank, 1), n_features)
 
 
-def _rates(inner: FloatArray, outer: FloatArray, gap: FloatArray, hidden: int, rule: str) -> FloatArray:
+def _all_growth_rates(
+    inner: FloatArray, outer: FloatArray, gap: FloatArray, hidden: int, rule: str
+) -> FloatArray:
     """Return all growth rates of a flow at a critical point, (n_rates,), largest first.
 
-    They are the eigenvalues of the linearised flow: small deviations from the point grow like e^(rate t).
-
-    `inner` and `outer` are the eigenvalues kept and left out, `gap` their differences outer - inner, shape
-    (inner.size, outer.size), `hidden` the number of neurons and `rule` the flow: "pair", "tied", "encoder" or
-    "decoder".
+    Small deviations from the point grow like e^(rate t). `inner` and `outer` are the eigenvalues of the
+    covariance that the point keeps and leaves out, `gap` their differences outer - inner, shape (inner.size,
+    outer.size), `hidden` the number of neurons and `rule` the flow: "pair", "tied", "encoder" or "decoder".
     """
     r, spare = inner.size, hidden - inner.size
     filling = np.repeat(outer, spare)

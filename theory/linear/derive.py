@@ -39,10 +39,10 @@ def total_loss(M: Any, sigma: Any) -> Any:
 
 
 def tied_flows(W: Any, sigma: Any) -> tuple[Any, Any]:
-    """Return (dW/dt of the encoder, of the decoder) by the flow of E|x - A B x|^2 / 2 at A = B' = W.
+    """Return dB'/dt and dA/dt, by the gradient flow of E|x - A B x|^2 / 2 at A = B' = W.
 
-    The first is Eq. 22 of the notes on linear autoencoders (2022). W is (n_features, n_hidden), sigma the
-    second moments E x x' of the data.
+    dB'/dt, of the encoder, is Eq. 22 of the notes on linear autoencoders (2022). W is (n_features, n_hidden),
+    sigma the second moments E x x' of the data.
     """
     rest = sp.eye(W.shape[0]) - W * W.T
     return sigma * rest * W, rest * sigma * W
@@ -71,7 +71,7 @@ def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) -> Derivation:
     """Derive the gradient of the loss of x -> ABx, summed over `n_data` inputs x.
 
-    The derivatives with respect to A stand above those with respect to B' (Notes, Eqs. 1, 2, 19).
+    The result has the derivatives with respect to A above those with respect to B' (Notes, Eqs. 1, 2, 19).
 
     >>> derive_gradients(1, 1, 1).expression.applyfunc(lambda entry: entry.factor())
     Matrix([
@@ -86,10 +86,10 @@ def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) ->
 
 @cached_derivation
 def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
-    r"""Derive three flows of x -> ABx at A = B' = W, each minus half a gradient, side by side.
+    """Derive three flows of x -> ABx at A = B' = W, each minus half a gradient, side by side.
 
-    First that of B, transposed; then that of A; then that of the tied loss :math:`E|x-WW'x|^2`, which section
-    2.2 of the Notes sets aside (Eqs. 20-22).
+    The columns are dB'/dt, dA/dt, and dW/dt for the tied loss :math:`E|x-WW'x|^2`, which section 2.2 of the
+    Notes (2022) sets aside (Eqs. 20-22).
 
     >>> derive_tied_flows(1, 1).expression
     Matrix([[-s_11*w_11**3 + s_11*w_11, -s_11*w_11**3 + s_11*w_11, -2*s_11*w_11**3 + 2*s_11*w_11]])
@@ -107,8 +107,8 @@ def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Integrate dW/dt = Sigma (1 - WW') W for Sigma = lambda 1 along the ray to W: its energy (Eqs. 22, 28).
 
-    It is :math:`\frac\lambda4|1-WW'|^2`, n_features lambda/4 at W = 0: Eq. 28 has 1/2 before the overlaps,
-    which is right for unordered pairs.
+    The energy is :math:`\frac\lambda4|1-WW'|^2`, n_features lambda/4 at W = 0. Eq. 28 of the Notes (2022) has
+    a factor 1/2 before the overlaps, which is right for unordered pairs.
 
     >>> derive_energy(1, 1).expression.factor()
     lambda*(w_11 - 1)**2*(w_11 + 1)**2/4
@@ -122,10 +122,10 @@ def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 
 @cached_derivation
 def derive_curl() -> Derivation:
-    r"""Derive the antisymmetric part of the Jacobian of dW/dt = Sigma (1 - WW') W, two features, one neuron.
+    """Derive the antisymmetric part of the Jacobian of dW/dt = Sigma (1 - WW') W, two features, one neuron.
 
-    Sigma is diagonal. Not zero for different eigenvalues: then no energy has this flow (Eq. 22) as its
-    gradient in the usual metric.
+    Sigma is diagonal. For different eigenvalues the result is not zero, so no energy has this flow (Eq. 22 of
+    the Notes) as its gradient in the usual metric.
 
     >>> derive_curl().expression
     -2*w_11*w_21*(s_11 - s_22)
@@ -137,9 +137,10 @@ def derive_curl() -> Derivation:
 
 @cached_derivation
 def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
-    r"""Derive the weighted loss of the tied linear model on independent inputs of mean m and variance v.
+    """Derive the weighted loss of the tied linear model on independent inputs of mean m and variance v.
 
-    A column: without bias, and with the best bias; both are sums over features (Elhage et al. 2022).
+    The result is a column: the loss without bias, and with the best bias. Both are sums over features,
+    weighted by the importances I1, I2, ... (Elhage et al. 2022).
 
     >>> derive_importance_loss(1, 1).expression.applyfunc(lambda entry: entry.factor())
     Matrix([
@@ -164,12 +165,12 @@ def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation
 
 @cached_derivation
 def derive_rotation() -> Derivation:
-    r"""Derive the fall of the loss when a kept eigenvector j is rotated by eps towards one left out, k.
+    """Derive the fall of the loss when a kept eigenvector j is rotated by eps towards one left out, k.
 
     See Notes (2022), Prop. 3 and Eq. 18.
 
-    The coordinates are four eigenvectors i, j, k, l, of which i and j are kept; i and l are not rotated. A
-    column: the diagonal of the rotated projection, and what the loss falls by.
+    The coordinates are four eigenvectors i, j, k, l, of which i and j are kept; i and l are not rotated. The
+    result is a column: the four diagonal entries of the rotated projection, and the fall of the loss.
 
     >>> derive_rotation().expression[4]
     -epsilon**2*(lambda_j - lambda_k)/(epsilon**2 + 1)
@@ -185,10 +186,10 @@ def derive_rotation() -> Derivation:
 
 @cached_derivation
 def derive_filling() -> Derivation:
-    r"""Derive the fall of the loss when a spare neuron takes up an eigenvector left out, with weights eps.
+    """Derive the fall of the loss when an unused neuron takes up an eigenvector left out, with weights eps.
 
-    Critical points of rank below n_hidden, of which Prop. 3 has none, need this direction: if they keep the
-    largest eigenvalues, no rotation helps.
+    This direction shows that critical points of rank below n_hidden are saddles, which Prop. 3 of the Notes
+    (2022) does not treat: if they keep the largest eigenvalues, no rotation lowers the loss.
 
     >>> derive_filling().expression
     -epsilon**4*lambda_k + 2*epsilon**2*lambda_k
@@ -204,9 +205,9 @@ def derive_critical_rates(rule: str) -> Derivation:
     """Derive the Jacobian of a flow of x -> ABx at a critical point that keeps eigenvector i, leaves out o.
 
     The point is A = B' = (1 0; 0 0) in the eigenbasis: two features and two hidden neurons, one of them
-    spare, so that each kind of deviation occurs once. The flows are Eqs. 19-22 of the Notes, `rule` is
-    "pair", "encoder", "decoder" or "tied", as for `growth_rates`. Coordinates are the entries of the weights,
-    row by row, for ``pair`` those of the decoder and then of the transposed encoder. For ``pair`` and
+    unused, so that each kind of deviation occurs once. `rule` is one of the flows of `growth_rates`, "pair",
+    "encoder", "decoder" or "tied" (Eqs. 19-22 of the Notes). Coordinates are the entries of the weights, row
+    by row; for ``pair`` the decoder's come first, then those of the transposed encoder. For ``pair`` and
     ``tied`` the result is minus half the Hessian of the loss.
 
     >>> derive_critical_rates("tied").expression.diagonal()
@@ -227,9 +228,9 @@ def derive_critical_rates(rule: str) -> Derivation:
 def derive_singular_values() -> Derivation:
     r"""Derive the rates of a singular value of tied weights under the encoder's and decoder's flows, a row.
 
-    With :math:`W = \sum_k s_k u_k v_k'` the rate of s is u' (dW/dt) v. In the basis of the u's and v's W is
-    diagonal and :math:`\Sigma` any symmetric matrix; two of each suffice. No singular value crosses 1, all
-    grow or fall to 1 at least as fast as :math:`\lambda_{\min}` allows.
+    With :math:`W = \sum_k s_k u_k v_k'` the rate of s_k is u_k' (dW/dt) v_k. In the bases u and v, W is
+    diagonal and :math:`\Sigma` any symmetric matrix; two vectors of each suffice. No singular value crosses
+    1: all tend to 1, at a rate of at least that for the smallest eigenvalue of :math:`\Sigma`.
 
     >>> derive_singular_values().expression.applyfunc(lambda entry: entry.factor())
     Matrix([[-s1*s_11*(s1 - 1)*(s1 + 1), -s1*s_11*(s1 - 1)*(s1 + 1)]])
@@ -241,7 +242,7 @@ def derive_singular_values() -> Derivation:
 
 @cached_derivation
 def derive_aligned_mode() -> Derivation:
-    r"""Derive w(t) of :math:`\dot w = \lambda w(1-w^2)`, w(0) = w0 (Saxe et al. 2014, Eq. 12).
+    r"""Derive the solution w(t) of :math:`\dot w = \lambda w(1-w^2)`, w(0) = w0 (Saxe et al. 2014, Eq. 12).
 
     >>> derive_aligned_mode().expression
     1/sqrt(1 - exp(-2*lambda*t) + exp(-2*lambda*t)/w0**2)
@@ -256,10 +257,10 @@ def derive_aligned_mode() -> Derivation:
 def derive_aligned_pair() -> Derivation:
     r"""Derive :math:`q(t) = (a+b)^2` along the flow of an aligned pair, from its Riccati equation.
 
-    From :math:`\dot a = \lambda(1-ab)b` and :math:`\dot b = \lambda(1-ab)a` with :math:`k = a^2-b^2`,
-    :math:`\dot q = \lambda(2q - q^2/2 + k^2/2)`. With :math:`q = 2\dot u/(\lambda u)` it is linear (Saxe et
-    al. 2014, appendix A). a and b are the decoder's and encoder's weights along one eigenvector, lambda its
-    eigenvalue, and q0 is q at the start.
+    a and b are the decoder's and encoder's weights along one eigenvector, lambda its eigenvalue. The flow
+    :math:`\dot a = \lambda(1-ab)b`, :math:`\dot b = \lambda(1-ab)a` conserves :math:`k = a^2-b^2`, so that
+    :math:`\dot q = \lambda(2q - q^2/2 + k^2/2)`. This equation is linear in u, for :math:`q = 2\dot
+    u/(\lambda u)` (Saxe et al. 2014, appendix A). q0 is q at the start.
 
     >>> float(derive_aligned_pair().evaluate({"lambda": 1, "t": 100, "q0": 3, "k": 0}))  # ab tends to 1
     4.0
@@ -276,9 +277,9 @@ def derive_aligned_pair() -> Derivation:
 def derive_riccati() -> Derivation:
     r"""Derive M(t) = WW' under the decoder's flow on tied weights, two features on one hidden neuron.
 
-    :math:`\dot M = \Sigma M + M\Sigma - 2M\Sigma M` is linear in two matrices with M = Y X^-1: :math:`\dot Y
-    = \Sigma Y` and :math:`\dot X = -\Sigma X + 2\Sigma Y`, in the eigenbasis row by row (Notes, Eq. 21; Yan,
-    Helmke and Moore 1994). x and y are the weights at the start, s1 and s2 the eigenvalues of Sigma.
+    The flow :math:`\dot M = \Sigma M + M\Sigma - 2M\Sigma M` has the solution M = Y X^-1 with :math:`\dot Y =
+    \Sigma Y` and :math:`\dot X = -\Sigma X + 2\Sigma Y`, which are linear (Notes, Eq. 21; Yan, Helmke and
+    Moore 1994). x and y are the two weights at the start, s1 and s2 the eigenvalues of Sigma.
 
     >>> float(derive_riccati().evaluate({"t": 99, "x": 1, "y": 1, "s1": 2, "s2": 1})[0, 0])
     1.0

@@ -15,21 +15,21 @@ class FactorisationLLC:
     coefficient: float
     multiplicity: int
     regular: int
-    """Rank of the Hessian: half of it is the coefficient where nothing is left."""
+    """Rank rho of the Hessian; rho/2 is the coefficient if no outputs, inputs or neurons are `left`."""
     left: tuple[int, int, int]
-    """Outputs, inputs and hidden neurons of the product of two zero matrices that is left."""
+    """Numbers of outputs, inputs and neurons of the remaining product of two zero matrices."""
 
 
 def factorisation_llc(
     n_outputs: int, n_inputs: int, n_hidden: int, *, decoder: int, encoder: int, product: int
 ) -> FactorisationLLC:
-    r"""Return the local learning coefficient of a factorised linear map at a minimum, by the ranks there.
+    r"""Return the local learning coefficient of a factorised linear map at a minimum, from its ranks there.
 
-    The loss is :math:`E\,|B A x - C x|^2`, with an invertible second moment of x, at A, B with BA = C. The
-    derivative of BA with respect to A and B has the rank :math:`\rho = N a + M b - a b`; these directions
-    contribute :math:`\rho/2` to the coefficient. What is left is a product of two matrices that are 0 at the
-    point, with N - b outputs, M - a inputs and H - a - b + r neurons. It adds the coefficient of Aoyagi and
-    Watanabe, Neural Networks 18 (2005) 924, for a true matrix 0.
+    The loss is :math:`E\,|B A x - C x|^2`, with an invertible second moment of x, and the minimum is a point
+    with BA = C. The derivative of BA with respect to A and B has the rank :math:`\rho = N a + M b - a b`, and
+    contributes :math:`\rho/2` to the coefficient. In the other directions the loss is that of a product of
+    two matrices that are 0 at the point, with N - b outputs, M - a inputs and H - a - b + r neurons. They
+    contribute the coefficient of Aoyagi and Watanabe, Neural Networks 18 (2005) 924, for a true matrix 0.
 
     Parameters
     ----------

@@ -33,13 +33,14 @@ def reconstruction_loss(
     Returns
     -------
     float
-        A sum of squares, so small losses are accurate: absolute error about (n_features roundings) of trace
-        over n_features at weights of order 1, and quadratic in it near a perfect reconstruction.
+        Computed as a sum of squares. For weights of order 1 the absolute error is about n_features roundings
+        of :math:`\mathrm{tr}\,\Sigma`/n_features, and far less near a perfect reconstruction.
 
     Raises
     ------
     ValueError
-        If an argument has another shape or is out of range, or `covariance` is no such matrix.
+        If an argument has another shape or is out of range, or `covariance` is not symmetric or has negative
+        eigenvalues.
 
     Examples
     --------
@@ -65,10 +66,10 @@ def sparse_loss(
 
     .. math:: F(W) = \frac1n\Big[\sum_i I_i(1-|W_i|^2)^2 + \sum_{i\ne j} I_j(W_j\cdot W_i)^2\Big] ,
 
-    which is the loss for any uncorrelated centred inputs of variance 1. Without bias it has :math:`(E x)^2\,
-    \frac1n \sum_i I_i\big(1 - \sum_j W_i\cdot W_j\big)^2` besides: what :math:`E x_i x_j \ne 0` adds and
-    Elhage et al. leave out. `importance` I_i, 1 by default, weighs the features' errors; it and the errors
-    raised are those of `reconstruction_loss`.
+    which is the loss for any uncorrelated centred inputs of variance 1. Without bias the loss has a second
+    term :math:`(E x)^2\, \frac1n \sum_i I_i\big(1 - \sum_j W_i\cdot W_j\big)^2`, because :math:`E x_i x_j \ne
+    0`; Elhage et al. leave it out. `importance` are the weights I_i of the features' errors, 1 by default.
+    Errors are those of `reconstruction_loss`.
 
     Parameters
     ----------
@@ -109,9 +110,9 @@ class WeightedOptimum:
     """Optimum of the importance-weighted linear loss; see :func:`weighted_optimum`."""
 
     loss: float
-    """Least loss per feature of any linear model with so many hidden neurons."""
+    """Least loss per feature of any linear model with n_hidden neurons."""
     dedicated: float
-    """Least loss per feature with all but n_hidden features given up; the best choice of them."""
+    """Least loss per feature if all but the best n_hidden features are dropped."""
     A: FloatArray
     """Optimal decoder, shape (n_features, n_hidden)."""
     B: FloatArray
@@ -121,7 +122,7 @@ class WeightedOptimum:
 
     @property
     def gain(self) -> float:
-        """Loss per feature saved over giving up all but n_hidden features; 0 for uncorrelated data."""
+        """Loss per feature of dropping all but n_hidden features, minus `loss`; 0 for uncorrelated data."""
         return max(self.dedicated - self.loss, 0.0)
 
 
@@ -130,11 +131,11 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
 
     :math:`\mathrm{tr}\,D(1-M)\Sigma(1-M)'` is least, among all M of rank n_hidden, for :math:`M = D^{-1/2} P
     D^{1/2}` with P the projection on the leading eigenvectors of :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and
-    Young, Psychometrika 1 (1936) 211), and the loss is the sum of the eigenvalues left out. Storing more
+    Young, Psychometrika 1 (1936) 211). The loss is the sum of all other eigenvalues. Representing more
     features than dimensions lowers the loss only for correlated inputs, such as sparse ones in a model
-    without bias (Elhage et al. 2022, linear model, footnote 12). `covariance` is :math:`\Sigma = E\,xx'` and
-    `importance` the diagonal of D, the weights of the features' errors, as for `reconstruction_loss`, whose
-    errors are raised; for a model with bias pass the covariance itself.
+    without bias (Elhage et al. 2022, linear model, footnote 12). `covariance` is :math:`\Sigma = E\,xx'`, or
+    the covariance for a model with bias, and `importance` the diagonal of D, the weights of the features'
+    errors. Errors are those of `reconstruction_loss`.
 
     Parameters
     ----------

@@ -14,18 +14,18 @@ _LARGEST = 1e75  # squares of weights and of products of them must stay finite
 def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, rule: str = "tied") -> Real:
     r"""Singular value of tied weights along one eigenvector at time t.
 
-    If W W' commutes with :math:`\Sigma` at the start, the left singular vectors of W are eigenvectors and
-    rest, and each singular value follows :math:`\dot w = c\lambda w(1 - w^2)`, c = 2 for the gradient flow of
-    the tied loss, 1 for the encoder's and the decoder's; the page "Linear autoencoders" has the solution. See
-    Saxe, McClelland and Ganguli, ICLR (2014), Eq. 12; Notes (2022), Eq. 28.
+    If W W' commutes with :math:`\Sigma` at the start, the left singular vectors of W are eigenvectors of
+    :math:`\Sigma` and do not move. Each singular value follows :math:`\dot w = c\lambda w(1 - w^2)`, with c =
+    2 for the gradient flow of the tied loss and c = 1 for the flows of encoder and decoder. The page "Linear
+    autoencoders" has the solution. See Saxe, McClelland and Ganguli, ICLR (2014), Eq. 12; Notes (2022), Eq.
+    28.
 
     Parameters
     ----------
     w : array_like of float
         Singular value at time 0, of either sign, at most 1e75 in size; broadcast with the others.
     eigenvalue, t : array_like of float
-        Eigenvalue of the covariance, and time in the normal form of the flows (see `growth_rates`); at least
-        0.
+        Eigenvalue of the covariance, and time in the flows as `growth_rates` writes them; at least 0.
     rule : {"tied", "encoder", "decoder"}, optional
         The flow.
 
@@ -54,12 +54,12 @@ def aligned_pair(
     r"""Return decoder and encoder weight along one eigenvector at time t, balanced or not.
 
     If :math:`A = U\,\mathrm{diag}(a)\,R` and :math:`B = R'\,\mathrm{diag}(b)\,U'` with eigenvectors U and an
-    orthogonal R at the start, then always, with :math:`\dot a = \lambda(1-ab)b`, :math:`\dot b =
+    orthogonal R at the start, A and B keep this form, with :math:`\dot a = \lambda(1-ab)b`, :math:`\dot b =
     \lambda(1-ab)a`. The difference :math:`k = a^2-b^2` is conserved; the squares of a + b and a - b obey
     scalar Riccati equations with the rate :math:`\lambda\sqrt{4+k^2}`: unbalanced weights converge faster.
     Unless a + b = 0 at the start, ab tends to 1. See Saxe, McClelland and Ganguli, ICLR (2014), appendix A;
-    Notes (2022), Eqs. 20, 21. The eigenvalue of the covariance, the time t and the errors are those of
-    `aligned_mode`.
+    Notes (2022), Eqs. 20, 21. `eigenvalue` is that of the covariance and `t` the time, both at least 0;
+    errors are those of `aligned_mode`.
 
     Parameters
     ----------

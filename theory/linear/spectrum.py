@@ -37,25 +37,25 @@ class Spectrum:
     eigenvectors: FloatArray
     """Orthonormal columns in the same order, shape (n_features, n_features)."""
     space: npt.NDArray[np.int64]
-    """Number of the eigenspace that each belongs to, from 0, shape (n_features,)."""
+    """Index of the eigenspace, from 0, of each eigenvalue, shape (n_features,)."""
 
     @property
     def multiplicities(self) -> npt.NDArray[np.int64]:
-        """Dimension of each eigenspace, that of the largest eigenvalue first."""
+        """Dimension of each eigenspace; the eigenspace of the largest eigenvalue comes first."""
         return np.bincount(self.space)
 
 
 def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
     r"""Eigenvalues, largest first, eigenvectors and eigenspaces of a covariance.
 
-    The matrix is whatever the loss averages over: :math:`\Sigma = E\,xx'`, or the covariance. Index 0 is the
-    largest eigenvalue everywhere in this package; Eq. 8 of the Notes (2022) counts from 1.
+    Pass the matrix :math:`\Sigma = E\,xx'`, or the covariance for models with bias. Index 0 is the largest
+    eigenvalue everywhere in this package; Eq. 8 of the Notes (2022) counts from 1.
 
     Parameters
     ----------
     covariance : (n_features, n_features) array_like of float, or Features
         Symmetric, without negative eigenvalues, entries up to 1e300. A law of the features stands for its
-        covariance, which is what a model with its best bias sees.
+        covariance, on which the loss with the best bias depends.
     rtol : float, optional
         Neighbours in the sorted list that differ by at most `rtol` times the largest eigenvalue count as
         equal, in [0, 1).
@@ -64,13 +64,14 @@ def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
     -------
     Spectrum
         Absolute error of an eigenvalue about n_features roundings of the largest; negative ones within that
-        are returned as 0. An eigenvector is as good as its eigenvalue is far from the others; in one
-        eigenspace the basis is arbitrary.
+        are returned as 0. The error of an eigenvector grows as the distance of its eigenvalue from the others
+        shrinks; the basis of an eigenspace is arbitrary.
 
     Raises
     ------
     ValueError
-        If `covariance` is no such matrix, beyond 8 n_features roundings, or `rtol` is outside [0, 1).
+        If `covariance` is, beyond 8 n_features roundings, not symmetric or has negative eigenvalues, or
+        `rtol` is outside [0, 1).
 
     Examples
     --------
@@ -108,9 +109,10 @@ def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
 def covariance_matrix(
     covariance: Covariance, n_features: int | None = None, largest: float = _LARGEST
 ) -> FloatArray:
-    """Return a covariance, or that of a law, as a matrix; ValueError unless it is of size n_features.
+    """Return a covariance matrix as an array, or the covariance of a law of the features.
 
-    Any size is allowed for None. Entries are at most `largest` in absolute value, or a ValueError is raised.
+    A ValueError is raised unless its size is n_features, if given, and its entries are at most `largest` in
+    absolute value.
     """
     if isinstance(covariance, Features):
         covariance = covariance.covariance()
@@ -118,15 +120,15 @@ def covariance_matrix(
 
 
 def sized_spectrum(covariance: Covariance, n_features: int | None = None) -> Spectrum:
-    """Return the `Spectrum` of a covariance of n_features; raise a ValueError for entries beyond 1e50."""
+    """Return the `Spectrum` of a covariance, of n_features if given; ValueError for entries beyond 1e50."""
     return spectrum(covariance_matrix(covariance, n_features, LARGEST))
 
 
 def checked_spectrum(covariance: Covariance, rtol: float = EQUAL, n_features: int | None = None) -> Spectrum:
     """Return the `Spectrum` of a covariance; raise a ValueError if it is singular to rounding.
 
-    Eigenvalues that differ by at most `rtol` times the largest count as equal, as for `spectrum`; with
-    `n_features`, the covariance must have that size.
+    Eigenvalues that differ by at most `rtol` times the largest count as equal. If `n_features` is given, the
+    covariance must have this size.
     """
     modes = spectrum(covariance_matrix(covariance, n_features), rtol)
     values = modes.eigenvalues

@@ -16,14 +16,14 @@ MOST = 1e50
 
 
 def _contiguous(array: FloatArray) -> FloatArray:
-    """Return the array as contiguous, writable doubles: any other would compile the kernels anew."""
+    """Return the array as contiguous, writable doubles, for which the kernels are compiled."""
     return np.require(array, np.float64, ["C", "W"])
 
 
 def square(M: npt.ArrayLike, b: npt.ArrayLike, *, name: str = "M") -> tuple[FloatArray, FloatArray]:
     """Return `M`, square, and its biases `b` as contiguous arrays; raise a ValueError if they do not fit.
 
-    The message calls the matrix `name`.
+    `name` is the name of the matrix in the message.
     """
     M = validation.real(name, validation.square(name, M), -LARGEST_ENTRY, LARGEST_ENTRY)
     return _contiguous(M), biases(b, M.shape[0])

@@ -22,9 +22,10 @@ LARGEST_GRADIENT_CLASS = 11
 
 
 def outputs(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
-    """Return the losses (n,) of all outputs on inputs with exactly k features on, for checked arguments.
+    """Return the losses, (n,), of all outputs on inputs with exactly k features on, for checked arguments.
 
-    They are squared errors of ReLU(M x + b), with values uniform on [0, 1], summed over the patterns.
+    The loss of an output of ReLU(M x + b) is its mean squared error over values uniform on [0, 1], summed
+    over the patterns of k features.
     """
     return np.maximum(b, 0.0) ** 2 if k == 0 else class_losses(M, b, k)
 
@@ -34,8 +35,9 @@ def gradient_of_map(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the derivatives with respect to M and b of the loss on inputs with exactly k features on.
 
-    The loss is the sum over outputs i of ReLU(M x + b) of `weights`[i] times the output's squared error, with
-    values uniform on [0, 1], summed over the patterns. Shapes (n, n) and (n,).
+    The loss is the sum over outputs i of ReLU(M x + b) of `weights`[i] times the output's squared error,
+    averaged over values uniform on [0, 1] and summed over the patterns. The derivatives have the shapes (n,
+    n) and (n,).
     """
     if k == 0:
         return np.zeros_like(M), 2.0 * weights * np.maximum(b, 0.0)
@@ -50,7 +52,7 @@ def class_weights(n: int, p: float, up_to: int) -> FloatArray:
 
 
 def _last_class(n: int, up_to: int | None, largest: int) -> int:
-    """Return the most features on that are summed over, `up_to` or n; ValueError if beyond `largest`."""
+    """Return the most features on to sum over: `up_to`, by default n; ValueError if above `largest`."""
     if up_to is None and n > largest:
         raise ValueError(f"`up_to` must be given for more than {largest} features; got None for {n}.")
     return n if up_to is None else integer("up_to", up_to, 0, min(n, largest))
@@ -62,9 +64,9 @@ def _last_class(n: int, up_to: int | None, largest: int) -> int:
 def _check_class(
     W: ArrayLike, b: ArrayLike, of_map: bool
 ) -> tuple[FloatArray | None, FloatArray, FloatArray]:
-    """Return the encodings, None if `of_map`, the matrix M and the biases; ValueError if they are unfit.
+    """Return the encodings (None if `of_map`), the matrix M and the biases as arrays, or raise a ValueError.
 
-    `W` has the encodings, and M is W W'; if `of_map`, `W` is M itself, (n, n).
+    `W` are the encodings, and M is W W'; if `of_map`, `W` is M itself, (n, n).
     """
     if flag("of_map", of_map):
         return None, *checks.square(W, b, name="W")
@@ -73,7 +75,7 @@ def _check_class(
 
 
 def _by_weights(W: FloatArray | None, by_map: FloatArray) -> FloatArray:
-    """Return dL/dW from `by_map`, dL/dM with M = W W'; `by_map` itself if W is None."""
+    """Return dL/dW for M = W W', from `by_map`, which is dL/dM; return `by_map` itself if W is None."""
     return by_map if W is None else np.asarray((by_map + by_map.T) @ W)
 
 
@@ -89,14 +91,16 @@ def class_loss(
 ) -> Any:
     r"""Exact loss L_k of the model ReLU(W W' x + b) on inputs with exactly k features on, or its gradient.
 
-    The loss over sparse data is the mixture of the classes (Elhage et al. 2022, expansion by sparsity),
+    Inputs with exactly k features on are a class. The loss over sparse data is a mixture of the classes'
+    losses L_k (Elhage et al. 2022, expansion by sparsity),
 
     .. math:: L = \sum_k (1-S)^k S^{n-k} L_k, \qquad L_k = \sum_{|P| = k} \int_{[0,1]^P}
               \sum_i I_i\, (x_i - \mathrm{ReLU}((W W^\top x + b)_i))^2 \, dx.
 
-    An output costs about C(n, k) 4 2^k steps of 50 ns, with its gradient 3 to 6 times as much. Patterns whose
-    pre-activation has one sign cost k. The loss is once continuously differentiable for k >= 1, unless a row
-    of M vanishes on a pattern and its bias is 0: there the derivatives are those towards larger outputs.
+    An output costs about C(n, k) 4 2^k steps of 50 ns, with its gradient 3 to 6 times as much. A pattern on
+    which the pre-activation has one sign takes k steps only. The loss is once continuously differentiable for
+    k >= 1, unless a row of M vanishes on a pattern and its bias is 0: there the derivatives are those towards
+    larger outputs.
 
     Parameters
     ----------
@@ -111,18 +115,18 @@ def class_loss(
     of_map : bool, optional
         Whether `W` is the matrix M of any model ReLU(M x + b), (n, n), with entries up to 1e50.
     gradient : bool, optional
-        Return the derivatives by W (or M) and b.
+        Whether to return the derivatives by W (or M) and b.
     per_feature : bool, optional
-        Return the losses of all outputs, without importance, not their sum.
+        Whether to return the losses of all outputs, without importance, in place of their sum.
 
     Returns
     -------
     float, (n_features,) ndarray of float64, or a tuple (by_W, by_b) of ndarray
-        The expected squared error of all features together, summed over the C(n_features, k) patterns, with
-        values uniform on [0, 1]. A total, as in the source: divide by C(n_features, k) for the mean over the
-        class. The error of a pattern is below 1e-14 of (\|b_i\| + sum_j \|M_ij\|)^2 + 1 for each output, with
-        j over the features that are on; that of its derivatives by M and b below 1e-14 of \|b_i\| + sum_j
-        \|M_ij\| + 1. Rounding of W W' itself, of relative size 1e-16, comes on top.
+        The expected squared error over values uniform on [0, 1], summed over features and over the
+        C(n_features, k) patterns, as in the source. Divide by C(n_features, k) for the mean over the class.
+        The error of a pattern is below 1e-14 of (\|b_i\| + sum_j \|M_ij\|)^2 + 1 for each output, with j over
+        the features that are on; that of its derivatives by M and b below 1e-14 of \|b_i\| + sum_j \|M_ij\| +
+        1. Rounding of W W' itself, of relative size 1e-16, comes on top.
 
     Examples
     --------
@@ -148,16 +152,16 @@ def class_loss(
 
 @result
 class Mixture:
-    """The loss over sparse data, class by class; all numbers are totals over features, as `class_loss` is."""
+    """The loss over sparse data by numbers k of features on, as totals over features, like `class_loss`."""
 
     total: float
-    """Sum over the classes 0, ..., K of p^k (1 - p)^(n-k) L_k. Divide by n for the loss per feature."""
+    """Sum over k = 0, ..., K of p^k (1 - p)^(n-k) L_k. Divide by n for the loss per feature."""
     left_out: float
-    """What the classes above K add at most: the true total lies in [total, total + left_out]."""
+    """Bound on the terms with k > K: the loss over all inputs lies in [total, total + left_out]."""
     classes: FloatArray
     """(K + 1,): L_0, ..., L_K."""
     terms: FloatArray
-    """(K + 1,): what each class adds to `total`."""
+    """(K + 1,): p^k (1 - p)^(n-k) L_k, the terms of `total`."""
 
 
 def mixture_loss(
@@ -170,30 +174,30 @@ def mixture_loss(
     of_map: bool = False,
     gradient: bool = False,
 ) -> Any:
-    r"""Exact loss of the model ReLU(W W' x + b) over sparse data, by classes, or its gradient.
+    r"""Exact loss of the model ReLU(W W' x + b) over sparse data, by numbers of features on, or its gradient.
 
     .. math:: L = \sum_{k=0}^n p^k (1-p)^{n-k} L_k
                 = E \sum_i I_i\,(x_i - \mathrm{ReLU}((W W^\top x + b)_i))^2
 
-    W (an encoding a row), b (biases of the outputs), `importance` ((n,), the weights I_i, 1 by default),
-    `of_map` (whether W is the matrix M of ReLU(M x + b)) and errors are those of `class_loss`; `gradient`
-    asks for the derivatives. Whether inputs with more features on than `up_to` can
-    be ignored is decided by `left_out` against the loss, not by the probability of such inputs. All classes
-    of n features cost about n 5^n steps of 50 ns. See Elhage et al. (2022), the expansion of the loss by
-    sparsity; Notes (2022), §3.1 on its truncation.
+    L_k, from inputs with k features on, is `class_loss`. W (an encoding a row), b (biases of the outputs),
+    `importance` ((n,), the weights I_i, 1 by default), `of_map` (whether W is the matrix M of ReLU(M x + b)),
+    `gradient` (whether to return the derivatives) and errors are as there. Inputs with more features on than
+    `up_to` matter if `left_out` is not small against the loss, however improbable they are. For all k the
+    cost is about n 5^n steps of 50 ns. See Elhage et al. (2022), the expansion of the loss by sparsity; Notes
+    (2022), §3.1 on its truncation.
 
     Parameters
     ----------
     p : float
-        Probability that a feature is on, in (0, 1]; p = 1 - S. One number: a class weighs all patterns alike.
+        Probability that a feature is on, in (0, 1], the same for all features; p = 1 - S.
     up_to : int, optional
-        The last class that is summed; all by default, for at most 14 features (a gradient: 11).
+        Largest k that is summed; by default n, which must be at most 14 (for a gradient 11).
 
     Returns
     -------
     Mixture, or with `gradient` a tuple (by_W, by_b) of ndarray
-        Accuracy of a class as for `class_loss`; `left_out`, what the later classes add at most, is
-        `dropped_bound`. The derivatives are those of its `total`, by W (or M) and b.
+        The terms are as accurate as `class_loss`. `left_out`, by `dropped_bound`, is an upper bound on the
+        terms with k > `up_to`. The derivatives are those of `total`, the sum of the terms, by W (or M) and b.
 
     Examples
     --------

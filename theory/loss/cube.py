@@ -24,10 +24,10 @@ __all__ = ["class_gradient", "class_losses", "other_loss", "own_loss", "pattern_
 
 @inner
 def _decode_face(face: int, g: FloatArray, b: float, digit: IntArray) -> tuple[int, float, float]:
-    """Write which u_j are 0, 1 or free (2) on a face to `digit`; return how many are free, min and max of z.
+    """Write which u_j are 0, 1 or free (2) on a face to `digit`; return (number free, least z, largest z).
 
-    z is b + g.u, u in the cube [0, 1]^n. Digits of `face` in base 3, the lowest first, are those that it
-    writes.
+    The face is one of the cube [0, 1]^n, and z is b + g.u. The number `face` has the digits written in base
+    3, the lowest first.
     """
     free, low, high = 0, b, b
     for j in range(g.size):
@@ -47,10 +47,10 @@ def _decode_face(face: int, g: FloatArray, b: float, digit: IntArray) -> tuple[i
 def _write_crossing_point(
     g: FloatArray, low: float, digit: IntArray, t: FloatArray, rest: FloatArray
 ) -> None:
-    """Write a point of the face with z = b + g.u = 0 to `t`, and 1 - t without cancellation to `rest`.
+    """Write to `t` a point of a face of the cube with z = b + g.u = 0, and 1 - t, not cancelled, to `rest`.
 
-    Walk along edges from the corner of the face where z takes its least value, `low`. `digit` says which u_j
-    are 0, 1 or free (2) on the face.
+    The point is on a path along edges from the corner of the face where z takes its least value, `low`.
+    `digit` says which u_j are 0, 1 or free (2) on the face.
     """
     z = low
     for j in range(g.size):
@@ -72,7 +72,8 @@ def _write_crossing_point(
 def _cut_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
     """Return E (u_target - ReLU(z))^2, or E ReLU(z)^2 if `target` < 0, where z = b + g.u takes both signs.
 
-    u is uniform on the cube [0, 1]^k. `work`, (3, 3^k) or larger, is zero, and is left zero.
+    u is uniform on the cube [0, 1]^k. `work` is scratch space of shape (3, 3^k) or larger, zero before and
+    after.
     """
     k = g.size
     digit, t, rest = np.empty(k, np.int64), np.empty(k), np.empty(k)
@@ -160,9 +161,9 @@ def other_loss(c: float, b: float) -> float:
 
 @kernel
 def pattern_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
-    """Return E (u_target - ReLU(b + g.u))^2 over u in the cube, or E ReLU(b + g.u)^2 if `target` < 0.
+    """Return E (u_target - ReLU(b + g.u))^2 over u uniform on [0, 1]^k, or E ReLU(b + g.u)^2 if `target` < 0.
 
-    `work`, (3, 3^k) or larger, is zero, and is left zero.
+    `work` is scratch space of shape (3, 3^k) or larger, zero before and after.
     """
     if g.size == 1:
         return _own_feature_loss(g[0], b) if target >= 0 else _other_feature_loss(g[0], b)
@@ -181,11 +182,11 @@ def pattern_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> floa
 
 @inner
 def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, t_target: float) -> None:
-    """Replace a face's weights in column `face` of `work` by those of its bounding faces, but for a factor.
+    """Prepare the weights in column `face` of `work` for the bounding faces, which get them times a factor.
 
-    The factor of the bounding face with u_i = 1 is 1 - t_i, of that with u_i = 0 is t_i. The identities and
-    the rows of `work` are those in `pattern_gradient`. `free` is the dimension of the face, t a point of it
-    with z = 0, and `t_target` the coordinate of t for the target, 0 without one.
+    The factor is 1 - t_i for the bounding face with u_i = 1, and t_i for that with u_i = 0.
+    `pattern_gradient` has the identities used and the rows of `work`. `free` is the dimension of the face, t
+    a point of it with z = 0, and `t_target` the coordinate of t for the target, 0 without one.
     """
     k = t.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
@@ -209,8 +210,8 @@ def _leaf_gradient(
     """Add the contribution of a face with z >= 0 to E e u_j to `slope`; return its contribution to E e.
 
     e is u_target - z, or -z for `target` < 0, with z = b + g.u; `middle` is the mean of z on the face, whose
-    u_j are 0, 1 or free (2) by `digit`. Column `face` of `work` has the weights of means over the face, with
-    the rows of `pattern_gradient`.
+    u_j are 0, 1 or free (2) by `digit`. Column `face` of `work` has the weights of means over the face, in
+    rows that `pattern_gradient` lists.
     """
     k = g.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
@@ -232,8 +233,8 @@ def pattern_gradient(g: FloatArray, b: float, target: int, work: FloatArray, slo
     """Return E e and write E e u_j to `slope` (k,), for e = (u_target - z) 1(z > 0) with z = b + g.u.
 
     u is uniform on [0, 1]^k; for `target` < 0, e = -z 1(z > 0). If z = 0 on the whole cube, 1(z > 0) counts
-    as 1/2. The derivatives of `pattern_loss` are -2 E e by b and -2 E e u_j by g_j. `work`, (2 k + 4, 3^k) or
-    larger, must be zero, and is left zero.
+    as 1/2. The derivatives of `pattern_loss` are -2 E e by b and -2 E e u_j by g_j. `work` is scratch space
+    of shape (2 k + 4, 3^k) or larger, zero before and after.
     """
     # With s = 1(z > 0), a point t of the cube at which z = 0, t_target = 0 for `target` < 0, and the sum
     # F[f] = sum_i (1 - t_i) E[f | u_i = 1] + t_i E[f | u_i = 0] over the faces of the cube:
@@ -274,7 +275,7 @@ def pattern_gradient(g: FloatArray, b: float, target: int, work: FloatArray, slo
 
 @inner
 def _next_pattern(on: IntArray, n: int) -> bool:
-    """Set `on` to the next choice of k of n features, in lexical order; return False after the last one."""
+    """Replace `on`, k of n features, by the next choice in lexical order; return False after the last one."""
     k = on.size
     last = k - 1
     while last >= 0 and on[last] == n - k + last:
@@ -289,7 +290,7 @@ def _next_pattern(on: IntArray, n: int) -> bool:
 
 @inner
 def _write_active_weights(row: FloatArray, on: IntArray, i: int, g: FloatArray) -> int:
-    """Write row[on], weights of the features that are on, to `g`; return the place of i in `on`, or -1."""
+    """Write row[on], the weights of features that are on, to `g`; return the position of i in `on`, or -1."""
     target = -1
     for j in range(on.size):
         g[j] = row[on[j]]
@@ -300,7 +301,7 @@ def _write_active_weights(row: FloatArray, on: IntArray, i: int, g: FloatArray) 
 
 @kernel
 def class_losses(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
-    """Return the squared error of each output, summed over the patterns with exactly k >= 1 features on.
+    """Return the mean squared error of each output, summed over the patterns with exactly k >= 1 features on.
 
     Output i is ReLU(M x + b)_i, with values of x uniform on [0, 1]; the result has shape (n,).
     """
@@ -323,9 +324,9 @@ def class_losses(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
 
 @kernel
 def class_gradient(M: FloatArray, b: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the derivatives of `class_losses`, with exactly k features on, with respect to M and b.
+    """Return the derivatives of `class_losses`, of output i by row i of M and by b_i: (n, n) and (n,).
 
-    Entry i of the loss depends on row i of M and on b_i alone: shapes (n, n) and (n,).
+    Exactly k features are on.
     """
     n = b.size
     by_row, by_bias = np.zeros((n, n)), np.zeros(n)

@@ -13,11 +13,9 @@ __all__ = [
 
 
 def _integrate_ramps(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tuple[Any, int], Any]:
-    """Return the integral over u in [0, 1] of a sum of coefficients times (z)_+^q, as a dict like `terms`.
+    """Return the integral over u in [0, 1] of the sum of c (z)_+^q over `terms`, {(z, q): c}, as such a dict.
 
-    `terms` maps (z, q) to coefficients.
-
-    z is affine in u with the slope `weight`, so (z)_+^(q+1) / ((q+1) weight) is an antiderivative.
+    Each z is affine in u with the slope `weight`, so (z)_+^(q+1) / ((q+1) weight) is an antiderivative.
     """
     out: dict[tuple[Any, int], Any] = {}
     for (z, q), coefficient in terms.items():
@@ -28,7 +26,7 @@ def _integrate_ramps(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> 
 
 
 def _differentiate_ramps(terms: dict[tuple[Any, int], Any], x: Any) -> dict[tuple[Any, int], Any]:
-    """Return the derivative with respect to x of a sum of c (z)_+^q, a dict {(z, q): c} like `terms`."""
+    """Return the derivative by x of the sum of c (z)_+^q over `terms`, {(z, q): c}, as such a dict."""
     out: dict[tuple[Any, int], Any] = {}
     for (z, q), coefficient in terms.items():
         out[z, q] = out.get((z, q), 0) + sp.diff(coefficient, x)
@@ -42,10 +40,11 @@ def _as_ramps(terms: dict[tuple[Any, int], Any]) -> Any:
 
 
 def _class_terms(k: int) -> tuple[tuple[Any, ...], list[dict[tuple[Any, int], Any]]]:
-    """Return the symbols (b, g1, …) and sums of c (z)_+^q, as dicts {(z, q): c}: one for each output.
+    """Return the symbols (b, g1, …) and two sums of c (z)_+^q, as dicts {(z, q): c}.
 
-    The first is E ReLU(b + g.u)², of an output whose own feature is off while k others are on, the second
-    E (u_1 - ReLU(b + g.u))² - 1/3, of one whose own feature is the first of the k that are on.
+    The first sum is E ReLU(b + g.u)², the error of an output whose own feature is off while k others are on.
+    The second is E (u_1 - ReLU(b + g.u))² - 1/3, for an output whose own feature is the first of the k that
+    are on.
     """
     k = integer("k", k, 1, 8)
     b, g = sp.Symbol("b", real=True), list(sp.symbols(f"g1:{k + 1}", real=True))
@@ -67,14 +66,12 @@ def _class_terms(k: int) -> tuple[tuple[Any, ...], list[dict[tuple[Any, int], An
 
 @cached_derivation
 def derive_class_loss(k: int) -> Derivation:
-    r"""Derive an output's squared error with k features on, as a column: its own feature off, and on.
+    """Derive an output's mean squared error with k features on, a column: its own feature off, and on.
 
-    Coordinates are integrated one after the other, which doubles the terms (k is 8 at most); the factor u_1
-    of the cross term goes by parts, from :math:`2 g_1 u_1 (z)_+ = \partial_1 (u_1 (z)_+^2) - (z)_+^2`. The
-    entries are E ReLU(b + g.u)² and E (u_1 - ReLU(b + g.u))², u uniform on the cube, its own feature the
-    first: signed sums over the vertices of the cube, with ReLU as ``Max``. They cancel in floating point;
-    evaluated with enough digits they are the oracle for `class_loss`. See Elhage et al. (2022), L_k of the
-    expansion by sparsity; L_1 is printed as an integral.
+    The entries are E ReLU(b + g.u)² and E (u_1 - ReLU(b + g.u))², with u uniform on the cube [0, 1]^k, k at
+    most 8: signed sums over the vertices of the cube, with ReLU as ``Max``. Each integration over a
+    coordinate doubles the terms. In floating point the terms cancel; evaluated with enough digits they check
+    `class_loss`. See Elhage et al. (2022), L_k of the expansion by sparsity; L_1 is printed as an integral.
 
     >>> derive_class_loss(1).expression[0]
     (-Max(0, b)**3 + Max(0, b + g1)**3)/(3*g1)
@@ -86,11 +83,11 @@ def derive_class_loss(k: int) -> Derivation:
 
 @cached_derivation
 def derive_class_gradient(k: int) -> Derivation:
-    """Derive the derivatives of an output's squared error with k features on: columns, its own off, and on.
+    """Derive the derivatives of an output's mean squared error with k features on, its own off or on.
 
-    Rows are the derivatives by b, g1, …, gk: the gradient of an output's loss by its bias and by its row of
-    M = W_out W_in, for the features that are on. With M the chain rule gives those by the weights: dL/dW_out
-    is (dL/dM) W_in', and dL/dW_in is W_out' (dL/dM).
+    The two columns are for the own feature off and on. Rows are the derivatives by b, g1, …, gk: the output's
+    bias, and its row of M = W_out W_in at the features that are on. By the chain rule dL/dW_out is (dL/dM)
+    W_in', and dL/dW_in is W_out' (dL/dM).
 
     >>> derive_class_gradient(1).expression[0, 0]
     (-Max(0, b)**2 + Max(0, b + g1)**2)/g1
@@ -105,9 +102,9 @@ def derive_localised_llc(dimensions: int) -> Derivation:
     r"""Derive t E (L - L*) over the density exp(-t L - gamma |u|²/2), in 1 or 2 dimensions.
 
     The loss is :math:`L^* + \tfrac12 \sum h_i u_i^2 + \tfrac16 \sum L_{ijk} u_i u_j u_k + \tfrac1{24} \sum
-    L_{ijkl} u_i u_j u_k u_l`. For large t the cubic term counts as small of first order, the quartic of
-    second; the exponential is expanded, and each monomial has its Gaussian moment. A column: the leading
-    term, the next.
+    L_{ijkl} u_i u_j u_k u_l`. For large t the exponential is expanded, with the cubic term as small of first
+    order and the quartic one as small of second order. The result is a column: the leading term, and the
+    next.
 
     >>> derive_localised_llc(1).expression[0]
     h1*t/(2*(gamma + h1*t))
@@ -148,8 +145,8 @@ def derive_localised_llc(dimensions: int) -> Derivation:
 def derive_langevin_variance() -> Derivation:
     """Derive the stationary variance of u' = u - (eps/2) (a u + g) + sqrt(eps) xi, xi of variance 1.
 
-    a is the curvature of the log density that is sampled. g is the sampling noise of the gradient, times n
-    beta: independent, with the variance s2, which is 0 for the population loss.
+    a is minus the curvature of the log density that is sampled. g is n beta times the sampling noise of the
+    gradient: independent at each step, with the variance s2, which is 0 for the population loss.
 
     >>> derive_langevin_variance().expression
     -(eps*s2 + 4)/(a*(a*eps - 4))

@@ -13,10 +13,10 @@ __all__ = ["dropped_bound", "truncated_share", "worst_dropped_bound"]
 ROUNDING_UP = 1.0 + 1e-10
 
 
-def _tail(p: float, n: int, least: int) -> float:
-    """Return P(at least `least` of n features are on), also where `least` or n is 0 or less.
+def _tail_probability(p: float, n: int, least: int) -> float:
+    """Return P(at least `least` of n features are on), each independently with probability p.
 
-    Features are on independently, with probability p.
+    `least` and n may be 0 or less.
     """
     if least <= 0:
         return 1.0
@@ -26,19 +26,19 @@ def _tail(p: float, n: int, least: int) -> float:
 def _linear_errors(
     sums: tuple[Real, Real], start: Real, slope: Real, p: float, n: int, up_to: int
 ) -> tuple[Real, Real]:
-    """Return E (c + a.x)^2 for c = `start`, and for c = start + slope u with u uniform on [0, 1].
+    """Return E (c + a.x)^2 over two sets of patterns of n features x, where all other patterns count as 0.
 
-    a are weights, one for each feature, which is on with probability p and then uniform on [0, 1]. The first
-    is over patterns of n features x with more than `up_to` on, the second with `up_to` or more; other
-    patterns count as 0, and u is independent. `sums` are those of the a_j and of their squares.
+    First, c = `start`, over patterns with more than `up_to` features on. Second, c = start + slope u with an
+    independent u, uniform on [0, 1], over patterns with `up_to` or more on. A feature is on with probability
+    p, and then uniform on [0, 1]. `sums` are those of the weights a_j and of their squares.
     """
     total, squares = sums
     pairs = total * total - squares
 
     def second_moment(mean: Real, square: Real, least: int) -> Real:
         """Return E (c + a.x)^2 over patterns with `least` or more on; `mean` is E c, `square` is E c^2."""
-        tail_one, tail_two = _tail(p, n - 1, least - 1), _tail(p, n - 2, least - 2)
-        moment = square * _tail(p, n, least) + mean * total * p * tail_one
+        tail_one, tail_two = _tail_probability(p, n - 1, least - 1), _tail_probability(p, n - 2, least - 2)
+        moment = square * _tail_probability(p, n, least) + mean * total * p * tail_one
         return moment + squares * (p / 3.0) * tail_one + pairs * (p * p / 4.0) * tail_two
 
     end = start + slope
@@ -47,9 +47,9 @@ def _linear_errors(
 
 
 def truncated_share(M: FloatArray, b: FloatArray, p: float, up_to: int) -> FloatArray:
-    """Return for each output a bound on the loss that patterns with more than `up_to` features on add.
+    """Return an upper bound, (n,), on each output's loss from patterns with more than `up_to` features on.
 
-    The outputs are ReLU(M x + b), and p is the probability that a feature is on; shape (n,).
+    The outputs are ReLU(M x + b), and p is the probability that a feature is on.
     """
     n, slope = b.size, np.diag(M) - 1.0
     others = M - np.diag(np.diag(M))
@@ -60,18 +60,18 @@ def truncated_share(M: FloatArray, b: FloatArray, p: float, up_to: int) -> Float
     # ReLU(z) is at most what the positive terms of z make alone; (x - ReLU(z))^2 <= x^2 + (ReLU(z) - x)_+^2.
     ramp, rise = np.maximum(b, 0.0), np.maximum(slope, 0.0)
     positive_off, positive_on = _linear_errors(positive_sums, ramp, rise, p, n - 1, up_to)
-    on = np.minimum(on, _tail(p, n - 1, up_to) / 3.0 + positive_on)
+    on = np.minimum(on, _tail_probability(p, n - 1, up_to) / 3.0 + positive_on)
     return np.asarray((1.0 - p) * np.minimum(off, positive_off) + p * on) * ROUNDING_UP
 
 
 def dropped_bound(
     M: ArrayLike, b: ArrayLike, p: float, up_to: int, importance: ArrayLike | None = None
 ) -> float:
-    r"""Upper bound on what inputs with more than `up_to` features on add to the loss of ReLU(M x + b).
+    """Upper bound on the loss of ReLU(M x + b) from inputs with more than `up_to` features on.
 
     As x >= 0, each error is at most that of the linear output z = M x + b. An output whose feature is off is
-    at most what the positive terms of z make alone. The second moments of both over the patterns with more
-    than K features on are quadratic in M with binomial tails as coefficients.
+    at most the sum of the positive terms of z. The second moments of both, over the patterns with more than K
+    = `up_to` features on, are quadratic in M with binomial tails as coefficients.
 
     Parameters
     ----------
@@ -80,10 +80,9 @@ def dropped_bound(
     b : float or (n,) array_like of float
         Bias of the outputs.
     p : float
-        Probability that a feature is on, in (0, 1]; p = 1 - S. One number: the tails of features that differ
-        are not binomial.
+        Probability that a feature is on, in (0, 1], the same for all features; p = 1 - S.
     up_to : int
-        The last class K that is kept, 0 <= K <= n.
+        Largest number K of features on that is not counted, 0 <= K <= n.
     importance : (n,) array_like of float, optional
         Weights of the features' errors, at least 0; 1 by default.
 
@@ -107,13 +106,12 @@ def dropped_bound(
 
 
 def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0, bias: float = 0.0) -> float:
-    """Upper bound on what inputs with more than `up_to` features on add to the loss, for all tied models.
+    """Upper bound, for all tied models, on the loss from inputs with more than `up_to` features on.
 
     For norm 1, bias 0, K = `up_to` = 1 and D p << 1 the bound is D (D - 1) (7 D - 6) p²/12; models with all
     W_i equal attain it except for one term. It is less than the loss D p/3 of the zero model only if D² p <
-    4/7 or so. Notes (2022), §3.1, leaves the error open; the page "Small ReLU models" has the proof. p (the
-    probability that a feature is on), up_to (the last class that is kept) and errors are those of
-    `dropped_bound`.
+    4/7 or so. Notes (2022), §3.1, leaves the error open; the page "Small ReLU models" has the proof. p is the
+    probability that a feature is on; ranges and errors are those of `dropped_bound`.
 
     Parameters
     ----------
@@ -126,8 +124,8 @@ def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0
     Returns
     -------
     float
-        A number that sum_(k > K) p^k (1 - p)^(D-k) L_k exceeds for no W with |W_i| <= norm and no b with
-        b_i <= bias, any number of hidden neurons, importance 1. A total over features, raised for rounding as
+        At least sum_(k > K) p^k (1 - p)^(D-k) L_k, a total over features of importance 1, for every W with
+        |W_i| <= norm, every b with b_i <= bias and every number of hidden neurons. Rounding is included, as
         in `dropped_bound`.
 
     Examples
@@ -143,5 +141,5 @@ def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0
     bias = number("bias", bias, 0, checks.LARGEST_ENTRY)
     sums = (n - 1) * overlap, (n - 1) * overlap**2
     off, on = _linear_errors(sums, bias, max(overlap - 1.0, 0.0), p, n - 1, up_to)
-    on += _tail(p, n - 1, up_to) / 3.0
+    on += _tail_probability(p, n - 1, up_to) / 3.0
     return float(n * ((1.0 - p) * off + p * on) * ROUNDING_UP) if up_to < n else 0.0

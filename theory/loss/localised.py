@@ -30,26 +30,26 @@ class ExpectedLLC:
 
     @property
     def value(self) -> float:
-        """The expected estimate: `leading` and `next_order` together."""
+        """The expected estimate, `leading` + `next_order`."""
         return self.leading + self.next_order
 
 
 @result
 class ChainLLC:
-    """Estimate of one Langevin chain on a quadratic loss."""
+    """Mean and deviation of the estimate by one Langevin chain on a quadratic loss."""
 
     mean: float
-    """Its expectation: with the bias of the step, of what was not burnt in, and of the localisation."""
+    """Expected estimate, biased by the step size, too short a burn-in and the localisation."""
     std: float
-    """Its standard deviation from chain to chain."""
+    """Standard deviation of the estimate from chain to chain."""
 
 
 def _precisions(
     eigenvalues: npt.ArrayLike, nbeta: float, localization: float
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Return (nbeta h + localization, nbeta h over it, nbeta) of checked arguments.
+    """Return a = nbeta h + localization, the ratio nbeta h/a, and nbeta, for checked arguments.
 
-    h are the eigenvalues of the Hessian, nbeta is the inverse temperature times the sample size.
+    h are the `eigenvalues` of the Hessian, nbeta is the inverse temperature times the sample size.
     """
     h = real("eigenvalues", vector("eigenvalues", eigenvalues), -_HUGE, _HUGE)
     nbeta = number("nbeta", nbeta, 0.0, _HUGE)
@@ -70,9 +70,9 @@ def expected_llc(
     third: npt.ArrayLike | None = None,
     fourth: npt.ArrayLike | None = None,
 ) -> ExpectedLLC:
-    r"""Return the expected estimate of the local learning coefficient, with the next order of Laplace.
+    r"""Return the expected estimate of the local learning coefficient, to second order in Laplace's method.
 
-    With :math:`t = n\beta`, :math:`a_i = t h_i + \gamma` and :math:`s_i = t h_i / a_i` it is
+    With :math:`t = n\beta`, :math:`a_i = t h_i + \gamma` and :math:`s_i = t h_i / a_i` the estimate is
 
     .. math:: \tfrac12 \sum_i s_i
        + \frac t8 \sum_{ij} \frac{L_{iijj}}{a_i a_j} (1 - s_i - s_j)
@@ -88,13 +88,13 @@ def expected_llc(
     localization : float
         Strength :math:`\gamma` of the localisation, not negative; it must make all a positive.
     third, fourth : (d, d, d) and (d, d) array_like of float, optional
-        Derivatives L_ijk and L_iijj along the Hessian's eigenvectors, as `solvers.loss.loss_expansion` has
-        them; both or none.
+        Derivatives L_ijk and L_iijj along the Hessian's eigenvectors, as from `solvers.loss.loss_expansion`;
+        pass both or neither.
 
     Returns
     -------
     ExpectedLLC
-        Good to rounding; what is left out is of the order of the square of `next_order`.
+        Terms of the order of the square of `next_order` are left out; rounding errors are negligible.
 
     Examples
     --------
@@ -135,14 +135,14 @@ def langevin_llc(
     num_draws: int,
     num_burnin_steps: int = 0,
 ) -> ChainLLC:
-    r"""Return mean and spread of what a chain of Langevin steps estimates on a quadratic loss: exact.
+    r"""Return mean and deviation of a Langevin chain's estimate of the local learning coefficient: exact.
 
     A step is :math:`u' = u - \tfrac\varepsilon2 a u + \sqrt\varepsilon\,\xi` along each eigenvector of the
     Hessian, with :math:`a = n\beta h + \gamma` as in `expected_llc`, the gradient of the population loss and
-    standard normal :math:`\xi`. It is devinterp's SGLD, whose draws are taken before the step and begin at
-    the minimum. So :math:`E u_k^2 = (1 - \rho^{2k}) / (a (1 - \varepsilon a/4))` with :math:`\rho = 1 -
-    \varepsilon a/2`. Compared with the exact 1/a that is too large by a share :math:`\varepsilon a/4` once
-    the chain is stationary, and too small before some :math:`1/(\varepsilon a)` steps.
+    standard normal :math:`\xi`. The loss is quadratic. This is devinterp's SGLD, which takes each draw before
+    the step, the first at the minimum. So :math:`E u_k^2 = (1 - \rho^{2k}) / (a (1 - \varepsilon a/4))` with
+    :math:`\rho = 1 - \varepsilon a/2`. Once the chain is stationary, this variance exceeds the exact 1/a by a
+    share :math:`\varepsilon a/4`; for the first :math:`1/(\varepsilon a)` steps or so it is too small.
 
     Parameters
     ----------
@@ -150,9 +150,10 @@ def langevin_llc(
         Eigenvalues h of the Hessian of the loss at the minimum, inverse temperature times sample size, and
         strength :math:`\gamma` of the localisation, as for `expected_llc`.
     lr : float
-        Step size :math:`\varepsilon`, below 4 over the largest a: beyond, the chain diverges.
+        Step size :math:`\varepsilon`, below 4/max a; beyond, the chain diverges.
     num_draws, num_burnin_steps : int
-        Draws, one a step, that the estimate averages (at most 1e7), and steps before the first.
+        Number of draws, one a step, that the estimate averages (at most 1e7), and of steps before the first
+        draw.
 
     Returns
     -------

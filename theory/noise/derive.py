@@ -53,7 +53,7 @@ def _ring() -> dict[str, Any]:
 def _moment_less_cumulant(a: int, b: int, moment: Orders, cumulant: Orders) -> Any:
     """Return the joint moment of orders (a, b) minus the joint cumulant of the same orders.
 
-    `moment` and `cumulant` are functions (a, b) -> moment or cumulant; only lower orders are asked for.
+    `moment` and `cumulant` are functions of (a, b), which are called for lower orders only.
     """
     da, db = (1, 0) if a else (0, 1)
     return sum(
@@ -68,7 +68,7 @@ def _moment_less_cumulant(a: int, b: int, moment: Orders, cumulant: Orders) -> A
 
 
 def _joint_moments(cumulant: Orders) -> Orders:
-    """Return the function (a, b) -> joint moment that belongs to `cumulant`, (a, b) -> joint cumulant."""
+    """Return the function (a, b) -> joint moment of two variables with the joint cumulants cumulant(a, b)."""
 
     @cache
     def moment(a: int, b: int) -> Any:
@@ -104,9 +104,9 @@ def _power_sum(k: int) -> Any:
 
 @cache
 def _moments_of_sums(first: tuple[int, int], second: tuple[int, int]) -> Orders:
-    """Return the function (a, b) -> joint moment of two sums over neurons of W_j^i xi_j^k.
+    """Return the function (a, b) -> joint moment of orders a, b of two sums over neurons j of W_j^i xi_j^k.
 
-    `first` and `second` are the (i, k) of the two. Neurons are independent, so their cumulants add up. The
+    `first` and `second` are (i, k) of the two sums. Neurons are independent, so their cumulants add up. The
     moments are elements of `_ring`, polynomials in power sums of the weights W_j and moments of the noise.
     """
     (i, k), (j, l) = first, second
@@ -142,12 +142,12 @@ def expectation(expression: Any) -> Any:
     Parameters
     ----------
     expression : SymPy expression
-        A polynomial in the symbols u and R. Text is not one: SymPy would run it as code.
+        A polynomial in the symbols u and R. Text is refused, as SymPy would run it as code.
 
     Returns
     -------
     SymPy expression
-        In power sums of the weights and moments of the noise.
+        Mean in terms of power sums of the weights, p2, p4, ..., and moments of the noise, mu2, mu4, ....
 
     Raises
     ------
@@ -172,9 +172,9 @@ def derive_random_fourth_norm() -> Derivation:
     r"""Derive the mean of :math:`|W|_4^4` over random unit vectors: :math:`3/(m + 2)`.
 
     A normal vector is a random direction times an independent length, so that :math:`m\, E x^4` is the mean
-    looked for times :math:`E |x|^4 = m^2 + 2m`.
+    of :math:`|W|_4^4` times :math:`E |x|^4 = m^2 + 2m`.
 
-    Lecomte et al. (2024), Fig. 4, has 3/m, its limit.
+    Lecomte et al. (2024), Fig. 4, has the limit 3/m.
 
     >>> derive_random_fourth_norm().expression
     3/(m + 2)
@@ -192,10 +192,9 @@ def derive_random_fourth_norm() -> Derivation:
 def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
     r"""Derive the gradient of the loss on input e_1, :math:`2 (|W_1|^2 - 1 + W_1 \cdot \xi)(2 W_1 + \xi)`.
 
-    The loss is differentiated with a symbol, 0 or 1, for each ReLU; then the first output is set on, the
-    others off. The result is a matrix (n_features, n_hidden) in the symbols W_00, ..., xi_0, ...; all rows
-    but the first are 0. Lecomte et al. (2024), §3.2, App. C.1, at |W_1| = 1 (in its chain rule the Jacobian
-    of h has size m; it prints n).
+    Only the first output is active; xi is the noise on the neurons. The result is a matrix (n_features,
+    n_hidden) in the symbols W_00, ..., xi_0, ...; all rows but the first are 0. Lecomte et al. (2024), §3.2,
+    App. C.1, have it at |W_1| = 1 (in their chain rule the Jacobian of h has size m, not n as printed).
 
     >>> derive_gradient(2, 1).expression[1, 0]
     0
@@ -212,10 +211,10 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
 
 @cached_derivation
 def derive_squared_norm() -> Derivation:
-    r"""Derive |W|² after one step of descent on the encoding W's own input, with noise xi on the neurons.
+    """Derive |W|² after one step of descent on the encoding W's own input, with noise xi on the neurons.
 
-    A polynomial in the learning rate eta, u = W.xi, R = |xi|² and p2 = |W|²; Lecomte et al. (2024), App. C.2,
-    have it at p2 = 1.
+    The result is a polynomial in the learning rate eta, u = W.xi, R = |xi|² and p2 = |W|²; Lecomte et al.
+    (2024), App. C.2, have it at p2 = 1.
 
     >>> derive_squared_norm().expression.subs("p2", 1)
     4*R*eta**2*u**2 + 16*eta**2*u**3 + 16*eta**2*u**2 - 4*eta*u**2 - 8*eta*u + 1
@@ -229,10 +228,9 @@ def derive_squared_norm() -> Derivation:
 
 @cached_derivation
 def derive_next_step_square() -> Derivation:
-    """Derive the mean over the noise of |W|^2 after one step, as in `derive_squared_norm`.
+    """Derive the mean over the noise of |W|^2 after one step of descent on the encoding W's own input.
 
-    A polynomial in the learning rate eta, the power sums of W and the moments of the noise; the step is one
-    of descent on the encoding's own input.
+    The result is a polynomial in the learning rate eta, the power sums of W and the moments of the noise.
     """
     return derived(expectation(derive_squared_norm().expression), LONE, SYMMETRIC)
 
@@ -241,12 +239,12 @@ def derive_next_step_square() -> Derivation:
 def derive_next_step_loss() -> Derivation:
     r"""Derive :math:`E (|W'|^2 - 1 + W' \cdot \xi')^2`, the loss after a step to W', under new noise xi'.
 
-    A polynomial of degree 4 in the learning rate eta; the step is that of `derive_squared_norm`: descent on
-    the encoding's own input, with noise xi.
+    The result is a polynomial of degree 4 in the learning rate eta. The step is one of descent on the
+    encoding W's own input, with noise xi.
 
-    At |W| = 1 the part of order eta^2 that depends on the shape of W is
-    :math:`16 \eta^2 (\mu_4 - 3\sigma^4)|W|_4^4`, the implicit regulariser of Lecomte et al. (2024), App. C.2.
-    That is a property of the *loss*. Where the encoding drifts, :func:`derive_fourth_norm_drift` says.
+    At |W| = 1 the part of order eta^2 that depends on the shape of W is :math:`16 \eta^2 (\mu_4 -
+    3\sigma^4)|W|_4^4`, the implicit regulariser of Lecomte et al. (2024), App. C.2. This is a property of the
+    *loss*; for the drift of the encoding see :func:`derive_fourth_norm_drift`.
     """
     square = derive_squared_norm().expression
     new = sp.Symbol("v")  # v is W'.xi', of variance mu2 |W'|^2
@@ -258,9 +256,10 @@ def derive_next_step_loss() -> Derivation:
 
 
 def _over_entries(expression: Any) -> Any:
-    """Return the sum over neurons of E f(u, x, w), x the noise on a neuron, w the weight, for a polynomial f.
+    """Return the sum over neurons of E f(u, x, w) for the polynomial f = `expression` in these three symbols.
 
-    f is `expression`; u is W.xi. The result is in power sums of the weights and moments of the noise.
+    u is W.xi, x the noise on the neuron, w its weight. The result is in power sums of the weights and moments
+    of the noise.
     """
     neuron = _powers_cumulants(1, 1)
     entry = _joint_moments(lambda a, b: neuron(a, b) * (_ring()["w"] ** a if b else _power_sum(a)))
@@ -272,12 +271,13 @@ def _over_entries(expression: Any) -> Any:
 def derive_fourth_norm_drift() -> Derivation:
     r"""Derive the mean change of the shape :math:`F = p_4/p_2^2` in one step, to order eta^2.
 
-    p_k is the sum of W_j^k over the m neurons, eta the learning rate of the step of `derive_squared_norm`, on
-    the encoding's own input, sigma and mu_4 the noise's standard deviation and fourth moment. The first order
-    vanishes for *any* length. At |W| = 1 the second is :math:`8 \eta^2 [\sigma^4 (3 - (m+2) p_4) + 2 (\mu_4 -
-    3\sigma^4)(p_4 - 4 p_6 + 3 p_4^2)]`. Its first part pulls every shape towards that of a random vector,
-    3/(m + 2). In the second part :math:`p_4 - 4p_6 + 3p_4^2` is positive for spread encodings: negative
-    excess kurtosis *lowers* F. Lecomte et al. (2024), §3.2, infers the opposite from the loss after a step.
+    p_k is the sum of W_j^k over the m neurons, eta the learning rate of a step of descent on the encoding's
+    own input, sigma and mu_4 are the noise's standard deviation and fourth moment. The first order in eta
+    vanishes for *any* length. At |W| = 1 the second order is :math:`8 \eta^2 [\sigma^4 (3 - (m+2) p_4) + 2
+    (\mu_4 - 3\sigma^4)(p_4 - 4 p_6 + 3 p_4^2)]`. The first term pulls every shape towards that of a random
+    vector, 3/(m + 2). In the second term :math:`p_4 - 4p_6 + 3p_4^2` is positive for spread encodings:
+    negative excess kurtosis *lowers* F. Lecomte et al. (2024), §3.2, infers the opposite from the loss after
+    a step.
 
     >>> derive_fourth_norm_drift().expression.coeff("eta", 1)
     0
@@ -301,7 +301,8 @@ def derive_fourth_norm_drift() -> Derivation:
 def derive_random_drift() -> Derivation:
     r"""Derive the mean over all directions of W, |W| = 1, of the change of F = p_4/p_2^2 in one step.
 
-    It is :math:`48 \eta^2 (\mu_4 - 3\sigma^4) m (m-1)/((m+2)(m+4)(m+6))`: the sign of the excess kurtosis.
+    The mean is :math:`48 \eta^2 (\mu_4 - 3\sigma^4) m (m-1)/((m+2)(m+4)(m+6))` and has the sign of the excess
+    kurtosis.
 
     W has m weights; eta is the learning rate of the step, on the encoding's own input, and sigma and mu_4 are
     the noise's standard deviation and fourth moment.
@@ -326,8 +327,8 @@ def derive_random_drift() -> Derivation:
 def derive_normal_relu() -> Derivation:
     r"""Derive E [y > 0], E ReLU(y) and E ReLU(y)^2, a column, for y normal with mean g and variance v.
 
-    A column: :math:`\Phi(z)`, :math:`g \Phi(z) + \sqrt v\, n(z)`, :math:`(g^2 + v)\Phi(z) + g \sqrt v\, n(z)`
-    with z = g/sqrt(v), from :func:`superposition.theory.special.derive_ramp_moment`.
+    The entries are :math:`\Phi(z)`, :math:`g \Phi(z) + \sqrt v\, n(z)`, :math:`(g^2 + v)\Phi(z) + g \sqrt v\,
+    n(z)` with z = g/sqrt(v), from :func:`superposition.theory.special.derive_ramp_moment`.
 
     >>> derive_normal_relu().expression[0]
     1 - erfc(sqrt(2)*g/(2*sqrt(v)))/2
@@ -345,8 +346,8 @@ def derive_edgeworth() -> Derivation:
 
     g is an overlap, W the output's encoding, xi the noise on the neurons. By the cumulants, :math:`E f(g + u)
     = e^{c_4 \partial^4/24 + \dots} E f(g + u_{normal})`, where :math:`c_4 = \kappa\sigma^4 p_4`. In the
-    symbols g, sigma, kurtosis, s = p2 and p4 (power sums of W) that gives :math:`-\tfrac1{12} \kappa \sigma^2
-    \frac{p_4}{s}\, z\, n(z)` with :math:`z = g/(\sigma \sqrt s)` and the standard normal density n.
+    symbols g, sigma, kurtosis, s = p2 and p4 (power sums of W) the term is :math:`-\tfrac1{12} \kappa
+    \sigma^2 \frac{p_4}{s}\, z\, n(z)` with :math:`z = g/(\sigma \sqrt s)` and the standard normal density n.
     """
     kurtosis = sp.Symbol("kurtosis", real=True)
     s, sigma, p4 = sp.symbols("s sigma p4", positive=True)
@@ -366,9 +367,9 @@ def derive_sparsifying_rate() -> Derivation:
 
     The force moves the weights W_j of an encoding W, whose output receives the overlap g and the noise.
 
-    The force is minus the derivative of :func:`derive_edgeworth` in p4, times that of p4 in W_j, which is
-    :math:`4 W_j^3`. (The part along W only changes the length.) So :math:`B = \kappa \sigma^2 z\, n(z)/(3 s)`
-    with :math:`z = g/(\sigma \sqrt s)`, s = |W|^2, the standard normal density n, and the noise's standard
+    The force is minus the derivative of :func:`derive_edgeworth` by p4, times dp4/dW_j = :math:`4 W_j^3`.
+    (The component along W only changes the length.) So :math:`B = \kappa \sigma^2 z\, n(z)/(3 s)` with
+    :math:`z = g/(\sigma \sqrt s)`, s = |W|^2, the standard normal density n, and the noise's standard
     deviation sigma and excess kurtosis kappa.
     """
     edgeworth = derive_edgeworth()
@@ -381,11 +382,11 @@ def derive_sparsifying_rate() -> Derivation:
 def derive_quartic_flow(n_weights: int = 3) -> Derivation:
     r"""Derive W(t) of :math:`dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j` at |W| = 1, as functions of a parameter tau.
 
-    The :math:`1/x_j = 1/W_j^2` keep their differences up to a common factor, so that
-    :math:`x_j(\tau) \propto 1/(1/x_j(0) - \tau)`, at the time :math:`2 B t = -\sum_j \ln(1 - \tau x_j(0))`.
+    The differences of the :math:`1/x_j = 1/W_j^2` change by a common factor, so that :math:`x_j(\tau) \propto
+    1/(1/x_j(0) - \tau)`, at the time :math:`2 B t = -\sum_j \ln(1 - \tau x_j(0))`.
 
-    A column of Bt and of the `n_weights` (2 to 20) x_j at that time. Its symbols are tau and x1, x2, ..., the
-    x_j at the start but for the last one, which is 1 less their sum. B is the rate of
+    The result is a column of Bt and of the `n_weights` (2 to 20) x_j at that time. Its symbols are tau and
+    x1, x2, ..., the x_j at the start; the last x_j is 1 minus the sum of the others. B is the rate of
     :func:`derive_sparsifying_rate`.
 
     >>> derive_quartic_flow(2).symbols

@@ -32,14 +32,16 @@ def fourth_norm_drift(
     noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
         Noise on the hidden neurons, independent on each, fresh at each step.
     noise_std, excess_kurtosis : float, the second optional
-        Its standard deviation, not negative, and, for ``"three-point"`` noise only, its excess kurtosis.
+        Standard deviation of the noise, not negative, and, for ``"three-point"`` noise only, its excess
+        kurtosis.
     learning_rate : float
         eta, of steps W - eta times the gradient of the loss on the encoding's own input.
 
     Returns
     -------
     float or ndarray of float64
-        The leading term, of order eta^2 sigma^4; the next is of relative order eta. The ReLU counts as on.
+        The leading term, of order eta^2 sigma^4; the next is of relative order eta. The encoding's own output
+        is taken as active.
 
     Raises
     ------
@@ -74,7 +76,7 @@ def random_fourth_norm_drift(
     *,
     excess_kurtosis: float | None = None,
 ) -> Real:
-    r"""Mean of :func:`fourth_norm_drift` over random unit encodings: exact, the sign of the excess kurtosis.
+    r"""Mean of :func:`fourth_norm_drift` over random unit encodings: exact, with the excess kurtosis's sign.
 
     .. math:: 48 \eta^2 (\mu_4 - 3\sigma^4)\, m (m-1)/((m+2)(m+4)(m+6))
 

@@ -19,7 +19,8 @@ def excess_kurtosis(noise: str) -> float:
     Parameters
     ----------
     noise : {"bipolar", "uniform", "normal", "laplace"}
-        Three-point noise on (-c, 0, c) has any from -2 on, with c^2 = sigma^2 (kurtosis + 3).
+        Name of the noise's law. Three-point noise on (-c, 0, c) has any excess kurtosis of at least -2, with
+        c^2 = sigma^2 (excess kurtosis + 3), and is no argument here.
 
     Returns
     -------
@@ -48,9 +49,9 @@ def noise_moments(noise: str, noise_std: float = 1.0, *, excess_kurtosis: float 
     noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
         Distribution of the noise on one hidden neuron, symmetric about 0.
     noise_std : float, optional
-        Its standard deviation, not negative.
+        Standard deviation of the noise, not negative.
     excess_kurtosis : float, optional
-        At least -2; for ``"three-point"``, and only there.
+        At least -2; for ``"three-point"`` noise, and for no other.
 
     Returns
     -------
@@ -60,7 +61,8 @@ def noise_moments(noise: str, noise_std: float = 1.0, *, excess_kurtosis: float 
     Raises
     ------
     ValueError
-        If the noise has another name, a number is out of range, or one is missing or given in vain.
+        If the noise has another name, a number is out of range, or `excess_kurtosis` is missing or not
+        wanted.
 
     Examples
     --------
@@ -82,7 +84,8 @@ def noise_moments(noise: str, noise_std: float = 1.0, *, excess_kurtosis: float 
 def given_kurtosis(noise: str, excess_kurtosis: npt.ArrayLike | None) -> FloatArray:
     """Return the excess kurtosis of a noise: known by its name, or `excess_kurtosis` for three-point noise.
 
-    Raise a ValueError if it is missing for three-point noise, not None for another, or below -2.
+    A ValueError is raised if `excess_kurtosis` is missing for three-point noise, is passed for another noise,
+    or is below -2.
     """
     if (noise == "three-point") != (excess_kurtosis is not None):
         raise ValueError(
@@ -95,9 +98,9 @@ def given_kurtosis(noise: str, excess_kurtosis: npt.ArrayLike | None) -> FloatAr
 
 
 def noise_law(noise: str, noise_std: float, excess_kurtosis: float | None) -> tuple[str, float, float]:
-    """Return the noise's name, `noise_std` and mu4/sigma^4 = excess_kurtosis + 3, checked.
+    """Return the noise's name, `noise_std` and mu4/sigma^4, which is its excess kurtosis + 3, all checked.
 
-    `excess_kurtosis` is for three-point noise alone; see `noise_moments`.
+    `excess_kurtosis` is for three-point noise alone; the law `noise` determines it otherwise.
     """
     name, std = choice("noise", noise, NOISES), number("noise_std", noise_std, 0.0, _LARGEST)
     return name, std, number("excess_kurtosis", given_kurtosis(name, excess_kurtosis)) + 3
@@ -118,8 +121,8 @@ def fourth_moment(w: npt.ArrayLike, sigma: npt.ArrayLike, mu4: npt.ArrayLike) ->
     .. math:: E (W \cdot \xi)^4 = 3 \sigma^4 |W|_2^4 + (\mu_4 - 3 \sigma^4) |W|_4^4
               = \mu_4 \sum_j W_j^4 + 3 \sigma^4 \sum_{j \ne k} W_j^2 W_k^2.
 
-    The first line of Lecomte et al. (2024), App. C.2, has 6 in place of 3: right only if each pair counts
-    once.
+    The first line of Lecomte et al. (2024), App. C.2, has 6 in place of 3, which is right only if each pair
+    j, k is counted once.
 
     Parameters
     ----------

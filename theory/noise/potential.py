@@ -35,7 +35,7 @@ def noise_averaged_loss(
     excess_kurtosis: float | None = None,
     method: str = "exact",
 ) -> float:
-    """Loss of a tied ReLU autoencoder averaged over noise on its hidden neurons: a sum over inputs, outputs.
+    """Loss of a tied ReLU autoencoder, averaged over noise on neurons and summed over inputs and outputs.
 
     Numerical errors are n_features^2 times those of :func:`relu_moments`; bipolar noise on m <= 40 neurons
     takes a time in proportion to n_features^2 2^(m/2).
@@ -79,8 +79,8 @@ def noise_averaged_gradient(
 
     W has an encoding a row; the name `noise` of the noise's law, its standard deviation and excess kurtosis,
     and the `method` of averaging are those of :func:`noise_averaged_loss`. The result has the shape of W. For
-    discrete noise the loss has kinks where some noise just switches off an encoding's own output; there it is
-    the gradient on one side.
+    discrete noise the loss has a kink where some value of the noise brings an encoding's own output just to
+    0. The result there is the gradient on one side.
 
     Examples
     --------
@@ -109,11 +109,11 @@ def _mean_over_noise(
 def loss_and_gradient(
     W: FloatArray, name: str, std: float, ratio: float, method: str = "exact"
 ) -> tuple[float, FloatArray]:
-    """Return the loss L(W) averaged over the noise and dL/dW, for checked arguments.
+    """Return the loss L(W), averaged over the noise, and dL/dW; arguments are not checked.
 
-    The loss of a tied ReLU autoencoder, a sum over inputs and outputs; W has an encoding a row. `name` is the
-    noise's law, `std` its standard deviation sigma, `ratio` mu4/sigma^4; `method`, "exact", "edgeworth" or
-    "normal", is that of `relu_moments`.
+    L is the loss of a tied ReLU autoencoder, a sum over inputs and outputs; W has an encoding a row. `name`
+    is the noise's law, `std` its standard deviation sigma, `ratio` mu4/sigma^4; `method`, "exact",
+    "edgeworth" or "normal", is that of `relu_moments`.
     """
     if "normal" in (name, method):
         return _normal_averaged(W, std)
@@ -160,8 +160,8 @@ def _overlap_densities(W: FloatArray, noise_std: float) -> tuple[FloatArray, Flo
     """Return for each output k the sum over i != k of z_ik n(z_ik), |W_k|, and |W_k|_4^4/|W_k|^4.
 
     W has an encoding a row, and the three arrays are (n_features,). z_ik = W_i.W_k/(noise_std |W_k|) is the
-    overlap in standard deviations of the noise, n the normal density.
-    ValueError for an encoding of length 0.
+    overlap in standard deviations of the noise, n the normal density. A ValueError is raised if an encoding
+    is 0.
     """
     size = np.max(np.abs(W), axis=1, keepdims=True)
     if not np.all(size > 0):
@@ -186,9 +186,9 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
               \sum_{i \ne k} z_{ik}\, n(z_{ik}),
               \qquad z_{ik} = \frac{W_i \cdot W_k}{\sigma |W_k|},
 
-    with the standard normal density n. One encoding alone has none. Asymptotic: relative errors of order
-    |W_k|_4^4 (times powers of z), so it describes spread encodings, and overstates the force on sparse ones.
-    The encodings' own outputs, with z = |W|/sigma, are left out. Errors are those of
+    with the standard normal density n. For a single encoding V is 0. The relative errors are of order
+    |W_k|_4^4 (times powers of z): V describes spread encodings, and overstates the force on sparse ones. The
+    outputs of the encodings' own inputs, with z = |W|/sigma, are left out. Errors are those of
     :func:`noise_averaged_loss`.
 
     Parameters
@@ -224,10 +224,11 @@ def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float)
     .. math:: \frac{dW_j}{dt} = B\, (W_j^3 - |W|_4^4 W_j / |W|^2), \qquad
               B_k = \frac{\kappa \sigma^2}{3 |W_k|^2} \sum_{i \ne k} z_{ik}\, n(z_{ik}),
 
-    is the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps.
-    B > 0 sparsifies: its sign is that of the excess kurtosis times that of the overlaps. W (an encoding a
-    row), `noise_std` sigma, `excess_kurtosis` kappa, z_ik (overlaps in standard deviations of the noise) and
-    validity are those of :func:`effective_potential`; the result has shape (n_features,).
+    is the effective potential's force along the sphere at fixed overlaps; the time t is learning_rate *
+    steps. An encoding becomes sparser if B > 0. The sign of B is that of the excess kurtosis times that of
+    the overlaps. W (an encoding a row), `noise_std` sigma, `excess_kurtosis` kappa, z_ik (overlaps in
+    standard deviations of the noise) and validity are those of :func:`effective_potential`; the result has
+    shape (n_features,).
 
     Examples
     --------

@@ -28,7 +28,7 @@ _SOONEST = 1e-290  # reduced time that is taken for 0
 
 
 def _checked_shares(w0: npt.ArrayLike) -> tuple[FloatArray, FloatArray, float]:
-    """Return w0, the shares w0_j²/|w0|² and the length |w0| of an encoding; ValueError if it is 0."""
+    """Return w0 as an array, the shares w0_j²/|w0|² and the length |w0|; ValueError if w0 is 0."""
     weights = vector("w0", w0)
     size = float(np.max(np.abs(weights)))
     if size == 0:
@@ -38,10 +38,11 @@ def _checked_shares(w0: npt.ArrayLike) -> tuple[FloatArray, FloatArray, float]:
 
 
 def _reduced_time(log_odds: float, first: FloatArray) -> float:
-    """Return the time Bt of `quartic_flow` at which tau = odds/((1 + odds) largest), from 0 to 1/largest.
+    """Return the time Bt at which the parameter tau of the solution of `quartic_flow` has the given value.
 
-    `log_odds` is log(odds). tau is the parameter of the solution: W_j² is in proportion to 1/(|W|²/W_j(0)² -
-    tau). `first` are the shares W_j²/|W|² at the start, `largest` the largest of them.
+    W_j² is in proportion to 1/(|W|²/W_j(0)² - tau). tau is odds/((1 + odds) largest), from 0 to 1/largest,
+    and `log_odds` is log(odds). `first` are the shares W_j²/|W|² at the start, `largest` is the largest of
+    them.
     """
     odds = math.exp(log_odds)
     # 1 - tau x = ((1 - x/largest) odds + 1)/(1 + odds), which does not cancel near the end.
@@ -49,18 +50,17 @@ def _reduced_time(log_odds: float, first: FloatArray) -> float:
 
 
 def _root_in_log_odds(function: Callable[..., float], *rest: Any) -> float:
-    """Return the root y, a logarithm of odds, of function(y, *rest), by Brent's method.
+    """Return the y with function(y, *rest) = 0, the logarithm of odds, by Brent's method.
 
-    y lies between -_LATEST and _LATEST, where the function must have opposite signs.
+    The function must have opposite signs at -_LATEST and _LATEST, between which y lies.
     """
     return float(optimize.brentq(function, -_LATEST, _LATEST, args=rest, xtol=1e-13))
 
 
 def _shares_at(odds: FloatArray, first: FloatArray) -> FloatArray:
-    """Return the shares W_j²/|W|², (*odds.shape, m), at the odds of `_reduced_time`; `first` is the start.
+    """Return the shares W_j²/|W|², (*odds.shape, m), of the solution of `quartic_flow` at a parameter tau.
 
-    tau, the parameter of the flow's solution, is odds/((1 + odds) largest), `largest` the largest share at
-    the start.
+    tau is odds/((1 + odds) largest). `first` are the shares at the start, `largest` is the largest of them.
     """
     largest = first.max()
     shares = first / (1 + (1 - first / largest) * odds[..., None])
@@ -69,7 +69,7 @@ def _shares_at(odds: FloatArray, first: FloatArray) -> FloatArray:
 
 @finite
 def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
-    """Return the encoding at the times Bt under the first-order force of hidden noise; exact.
+    """Return an encoding at the times Bt, under the first-order force of noise on hidden neurons; exact.
 
     .. math:: dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j / |W|_2^2 .
 
@@ -78,12 +78,12 @@ def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
     w0 : array_like of float, shape (m,)
         Encoding at the start. Its length is kept.
     reduced_time : array_like of float
-        B t: rate times learning rate times steps, or an integral of the rate if it changes. Not negative.
+        Times B t, not negative: rate B times learning rate times steps, or the integral of B if it changes.
 
     Returns
     -------
-    ndarray of float64, shape (..., m), the shape of the times in front
-        Relative error 1e-9 while a weight is above 1e-140.
+    ndarray of float64, shape reduced_time.shape + (m,)
+        Encodings, with the weights' axis last. Relative error 1e-9 for weights above 1e-140.
 
     Raises
     ------
@@ -106,17 +106,17 @@ def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
 
 
 def quartic_time(w0: npt.ArrayLike, fourth_norm: float) -> float:
-    """Time Bt at which the flow of :func:`quartic_flow` brings :math:`|W|_4^4/|W|_2^4` to a level.
+    """Time Bt at which :math:`|W|_4^4/|W|_2^4` reaches `fourth_norm` in the flow of :func:`quartic_flow`.
 
-    It is 0 if the encoding starts there or above, inf if the flow never gets there, as ties of the largest
-    weights are kept. Relative error 1e-9.
+    The time is 0 if the encoding starts at this value or above. It is inf if the flow never reaches the
+    value, because several largest weights are equal and stay equal. Relative error 1e-9.
 
     Parameters
     ----------
     w0 : array_like of float, shape (m,)
         Encoding at the start.
     fourth_norm : float
-        The level, in (0, 1).
+        Value of :math:`|W|_4^4/|W|_2^4`, in (0, 1).
 
     Examples
     --------
@@ -178,11 +178,12 @@ def simplex_square(n_features: int, noise_std: float) -> float:
 
 @finite
 def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> float:
-    r"""Rate B at which noise sparsifies encodings in a regular simplex, where normal noise leads them.
+    r"""Rate B at which noise sparsifies encodings in a regular simplex, the optimum under normal noise.
 
     B is :math:`-\frac{\kappa\sigma}{3 \sqrt s}\, n(z)` at :math:`z = -\frac{\sqrt s}{(n - 1)\sigma}`, with
-    the normal density n(z) and s of :func:`simplex_square`: about linear in sigma and free of n for (n - 1)
-    sigma above 1, exponentially small below. B > 0 sparsifies; first order in the kurtosis.
+    the normal density n(z) and s of :func:`simplex_square`: B is about linear in sigma and independent of n
+    for (n - 1) sigma above 1, and exponentially small below. Encodings become sparser if B > 0. The formula
+    is of first order in the kurtosis.
 
     Parameters
     ----------
@@ -206,12 +207,13 @@ def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> f
 def sparsification_time(
     n_features: int, n_hidden: int, noise_std: float, excess_kurtosis: float, *, fourth_norm: float = 0.5
 ) -> float:
-    r"""Time learning_rate * steps after which a random encoding has the fourth norm asked for.
+    r"""Time learning_rate * steps after which a random encoding reaches `fourth_norm`.
 
-    The rate B is that of the simplex; the encoding starts with weights at normal quantiles, so that the time
-    is about :math:`m/(4 B \ln m)`, and inf if noise of this kurtosis does not sparsify. A scaling law: first
-    order in the kurtosis times the fourth norm, overlaps all at the simplex's from the start, encodings
-    turning freely while interference lasts (:func:`interference_free_l1_norm`).
+    The rate B is `simplex_rate`, and the encoding starts with weights at normal quantiles. So the time is
+    about :math:`m/(4 B \ln m)`, and inf if noise of this kurtosis does not sparsify. The time is a scaling
+    law: of first order in the kurtosis times the fourth norm, with the overlaps of the simplex from the
+    start, and with encodings that turn freely while there is interference
+    (:func:`interference_free_l1_norm`).
 
     Parameters
     ----------
@@ -220,7 +222,7 @@ def sparsification_time(
     n_hidden : int
         m, at least n - 1 and 2.
     fourth_norm : float, optional
-        Level of :math:`|W|_4^4/|W|_2^4`, in (0, 1).
+        Value of :math:`|W|_4^4/|W|_2^4` to reach, in (0, 1).
 
     Examples
     --------
@@ -241,8 +243,8 @@ def sparsification_time(
 def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: float) -> float:
     r"""Rate B that the implicit regulariser of Lecomte et al. (2024) would give, if encodings descended it.
 
-    Minus the gradient of the regulariser (their §3.2) :math:`16 \eta^2 \sigma^4 \kappa |W|_4^4` is :math:`B
-    W_j^3` with :math:`B = -64 \eta^2 \sigma^4 \kappa`. They do not descend it
+    Minus the gradient of the regulariser :math:`16 \eta^2 \sigma^4 \kappa |W|_4^4` (their §3.2) is :math:`B
+    W_j^3` with :math:`B = -64 \eta^2 \sigma^4 \kappa`. Encodings do not descend it
     (`theory.noise.fourth_norm_drift`); the rate is for comparison with :func:`simplex_rate`.
 
     Parameters
@@ -267,11 +269,11 @@ def interference_free_l1_norm(
 ) -> Real:
     r"""Largest mean :math:`|W_i|_1` without interference under bounded noise: exact, a strict bound.
 
-    Noise of size at most c turns no wrong output on only if :math:`W_i \cdot W_k \le -c |W_k|_1` for all
-    pairs. The square of the sum of all encodings is not negative, so then :math:`(n - 1)\, c \sum_k |W_k|_1
-    \le \sum_k |W_k|_2^2`. Without interference there is no force towards sparsity: bounded noise may leave
-    encodings unfinished below this bound, but not above it (Lecomte et al. 2024, §3.2). Errors are those
-    of :func:`simplex_square`.
+    If the noise on a neuron is at most c in size, wrong outputs are never on only if :math:`W_i \cdot W_k \le
+    -c |W_k|_1` for all pairs. The square of the sum of all encodings is not negative, so then :math:`(n -
+    1)\, c \sum_k |W_k|_1 \le \sum_k |W_k|_2^2`. Without interference there is no force towards sparsity:
+    bounded noise may leave encodings unfinished below this bound, but not above it (Lecomte et al. 2024,
+    §3.2). Errors are those of :func:`simplex_square`.
 
     Parameters
     ----------
@@ -286,9 +288,9 @@ def interference_free_l1_norm(
     Returns
     -------
     float or ndarray of float64
-        :math:`(1 - \sigma^2/2)/((n - 1) c)`, with the squared length at which encodings without interference
-        rest. 0 for noise without bound. Where it is below :math:`\sqrt{1 - \sigma^2/2}`, the least l1 norm
-        there is, some output always receives interference.
+        :math:`(1 - \sigma^2/2)/((n - 1) c)`; the numerator is the squared length at which encodings without
+        interference rest. 0 for unbounded noise. Where the result is below :math:`\sqrt{1 - \sigma^2/2}`, the
+        least l1 norm of such an encoding, some output always receives interference.
 
     Examples
     --------

@@ -41,7 +41,7 @@ class ReluMoments:
     second: FloatArray
     """E ReLU(g + W.xi)^2, in the shape of g."""
     on_noise: FloatArray
-    """E [g + W.xi > 0] xi_j, half of what the weights do to `mean`, shape (..., m), that of g in front."""
+    """E [g + W.xi > 0] xi_j: the derivative of `mean` in W_j at fixed g, shape (..., m)."""
     mean_noise: FloatArray
     """E ReLU(g + W.xi) xi_j: half the derivative of `second` in W_j at fixed g, shape (..., m)."""
 
@@ -55,12 +55,12 @@ def relu_moments(
     excess_kurtosis: float | None = None,
     method: str = "exact",
 ) -> ReluMoments:
-    """Mean of ReLU(g + W.xi), its square and products with the noise: Lecomte et al. (2024), §3.1.
+    """Means of ReLU(g + W.xi), of its square and of products with the noise xi: Lecomte et al. (2024), §3.1.
 
     Errors of ``"exact"`` are absolute here, in units of the standard deviation of W.xi. Bipolar noise on up
-    to 40 nonzero weights, and three-point noise on up to 24, is summed over all its states (two sorted
-    halves): 1e-14. Normal noise is closed-form; for g below 0 its relative error grows like 3e-15
-    (g/spread)^2.
+    to 40 nonzero weights, and three-point noise on up to 24, is summed over all its states, with an error of
+    1e-14. For normal noise there is a closed form; for g < 0 its relative error grows like 3e-15 g², with g
+    in the same units.
 
     All other noise inverts the characteristic function by a sum that stops at t = T. For uniform and Laplace
     noise `mean`, `second` and `mean_noise` have errors of 2e-9. For discrete noise on more weights the
@@ -72,13 +72,14 @@ def relu_moments(
     Parameters
     ----------
     g : array_like of float
-        Overlaps: what reaches the output without noise.
+        Overlaps: pre-activations of the output without noise.
     w : array_like of float, shape (m,)
         The output's encoding.
     noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
         Noise on the hidden neurons, independent on each.
     noise_std, excess_kurtosis : float, the second optional
-        Its standard deviation, not negative, and, for ``"three-point"`` noise only, its excess kurtosis.
+        Standard deviation of the noise, not negative, and, for ``"three-point"`` noise only, its excess
+        kurtosis.
     method : {"exact", "edgeworth", "normal"}, optional
         ``"normal"`` takes normal noise of the same variance; ``"edgeworth"`` adds the first order of the
         excess kurtosis times p = |W|_4^4/|W|_2^4, and leaves out terms of order p^2.
@@ -113,10 +114,10 @@ def relu_moments(
 def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float, method: str) -> Means:
     """Return on, mean, second, on_noise and mean_noise of `ReluMoments` for a vector g of overlaps.
 
-    With y = g + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, a number for each overlap, and E [y > 0]
-    xi_j, E ReLU(y) xi_j, a row for each. w is the output's encoding. The noise has the law `name`, standard
-    deviation `std` and fourth moment `ratio` std^4; `method`, "exact", "edgeworth" or "normal", is that of
-    `relu_moments`. Means are computed for a projection W.xi of unit variance, then scaled.
+    With y = g + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, shape (g.size,), E [y > 0] xi_j and E ReLU(y)
+    xi_j, shape (g.size, w.size). w is the output's encoding. The noise has the law `name`, standard deviation
+    `std` and fourth moment `ratio` std^4; `method` is "exact", "edgeworth" or "normal", as for
+    `relu_moments`.
     """
     size = float(np.max(np.abs(w)))
     norm = math.sqrt(float(np.sum((w / (size or 1.0)) ** 2)))
@@ -145,7 +146,7 @@ def _edgeworth_means(z: FloatArray, w: FloatArray, kurtosis: float) -> Means:
     """Return on, mean, second, on_noise, mean_noise of ReLU(z + w.xi) to first order in the kurtosis of xi.
 
     With y = z + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, (z.size,), E [y > 0] xi_j and E ReLU(y) xi_j,
-    (z.size, w.size); w has length 1, the noise xi unit variance, `kurtosis` is its excess.
+    (z.size, w.size). w has length 1; the noise xi has unit variance and the excess kurtosis `kurtosis`.
     """
     near = np.clip(z, -40.0, 40.0)  # beyond, the density is 0
     density = np.exp(-0.5 * near**2) / math.sqrt(2 * math.pi)
@@ -167,7 +168,7 @@ Half = tuple[IntArray, FloatArray, FloatArray, FloatArray]
 
 
 def noise_values(ratio: float) -> tuple[FloatArray, FloatArray]:
-    """Return values and probabilities of noise of unit variance with E xi^4 = ratio: 3 points or 2."""
+    """Return values and probabilities of noise on 3 points, or 2, with unit variance and E xi^4 = ratio."""
     level, share = math.sqrt(ratio), 1 / ratio
     if share == 1:
         return np.array([-level, level]), np.array([0.5, 0.5])
@@ -177,7 +178,7 @@ def noise_values(ratio: float) -> tuple[FloatArray, FloatArray]:
 def can_list(values: FloatArray, n_weights: int) -> bool:
     """Return whether noise vectors are few enough to list: at most `MOST_STATES` for half of the weights.
 
-    Each entry of a noise vector is one of `values`. Sums over all vectors are made of those over two halves.
+    Each entry of a noise vector is one of `values`. Two halves suffice for sums over all noise vectors.
     """
     return bool(values.size ** (n_weights - n_weights // 2) <= MOST_STATES)
 
@@ -186,9 +187,10 @@ def can_list(values: FloatArray, n_weights: int) -> bool:
 def _half_states(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
     """Return all noise vectors xi on the weights w, by ascending w.xi: order, sums, probability, totals.
 
-    Each xi_k has the `values` with the probabilities `shares`. `order` has the vectors' codes (digit k in
-    base values.size says which value xi_k has), `sums` the w.xi and `probability` their probabilities. Row p
-    of `totals` adds up probability times 1, w.xi and (w.xi)^2 over the states from p on.
+    Each xi_k is one of `values` with the probabilities `shares`. `order` has the vectors' codes (digit k in
+    base values.size is the index of the value of xi_k), `sums` has w.xi and `probability` the vectors'
+    probabilities. Row p of `totals` sums the probability times 1, w.xi and (w.xi)^2 over the vectors from p
+    on.
     """
     sums, probability = np.zeros(1), np.ones(1)
     for weight in w:
@@ -209,11 +211,11 @@ def _half_states(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
 def _means_over_halves(
     g: float, half: Half, other: Half, values: FloatArray, products: FloatArray
 ) -> tuple[float, float, float]:
-    """Return E [y > 0], E ReLU(y), E ReLU(y)^2 of y = g + w.xi over all states of both halves of the weights.
+    """Return P(y > 0), E ReLU(y), E ReLU(y)^2 of y = g + w.xi, by a sum over all noise vectors xi.
 
-    `half` and `other` are results of `_half_states`, with the same `values`. Added to `products`, for the
-    weights of `half`: E [y > 0] xi_k in row 0, E ReLU(y) xi_k in row 1. As y grows along one sorted half, the
-    first state of the other that turns the ReLU on moves down only.
+    `half` and `other` are results of `_half_states`, with the same `values`, for the two halves of the
+    weights. To `products`, (2, weights of `half`), are added E [y > 0] xi_k in row 0 and E ReLU(y) xi_k in
+    row 1.
     """
     order, sums, probability, _ = half
     _, others, _, totals = other
@@ -251,7 +253,7 @@ def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: Fl
     """Return on, mean, second, on_noise, mean_noise of ReLU(g + w.xi) by a sum over all states of the noise.
 
     With y = g + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, (g.size,), E [y > 0] xi_j and E ReLU(y) xi_j,
-    (g.size, w.size). Each xi_k is on the points `values` with probabilities `shares`; w may have zeros.
+    (g.size, w.size). Each xi_k is one of `values` with the probabilities `shares`; w may have zeros.
     """
     means, products = np.empty((3, g.size)), np.zeros((2, g.size, w.size))
     used = np.flatnonzero(w)
@@ -276,7 +278,7 @@ def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: Fl
 
 
 def _characteristic(x: FloatArray, name: str, ratio: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the characteristic function f of a noise at x >= 0, f', and a bound on |f| that never rises.
+    """Return the characteristic function f of a noise at x >= 0, f', and a bound on |f| that falls with x.
 
     `name` is the noise's law, with variance 1 and the fourth moment `ratio`.
     """
@@ -295,7 +297,7 @@ def _characteristic(x: FloatArray, name: str, ratio: float) -> tuple[FloatArray,
 
 
 def _products_without_each(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the products of `values` along the last axis, and for each entry that of all others there."""
+    """Return the product of each row of `values`, (n, m), and the products without one entry each, (n, m)."""
     prefix = np.ones_like(values)
     prefix[:, 1:] = np.cumprod(values, axis=1)[:, :-1]
     suffix = np.ones_like(values)
@@ -307,12 +309,12 @@ def _invert_transform(z: FloatArray, w: FloatArray, name: str, ratio: float) -> 
     """Return on, mean, second, on_noise and mean_noise of ReLU(z + w.xi), from characteristic functions.
 
     With y = z + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, (z.size,), E [y > 0] xi_j and E ReLU(y) xi_j,
-    (z.size, w.size); w has length 1, the noise xi the law `name`, unit variance and the fourth moment
-    `ratio`. To the means for normal noise it adds the Fourier integral of the difference of characteristic
-    functions.
+    (z.size, w.size); w has length 1; the noise xi has the law `name`, unit variance and the fourth moment
+    `ratio`. The Fourier integral of the difference of characteristic functions is added to the means for
+    normal noise.
 
-    The trapezoidal rule with step pi/reach is exact up to the probability beyond `reach`, 1e-16. So the only
-    error is that of ending the sum.
+    The trapezoidal rule with step pi/reach is exact up to the probability 1e-16 beyond `reach`, so that only
+    the truncation of the sum matters.
     """
     size: FloatArray = np.abs(w)
     largest = float(size.max())

@@ -14,9 +14,9 @@ __all__ = [
 
 
 def _stationary(loss: Any, x: Any) -> list[Any]:
-    """Return the one root x of the loss's derivative, and the loss there, SymPy expressions both.
+    """Return the root x of the derivative of `loss` by the symbol x, and the loss there, SymPy expressions.
 
-    `loss` is an expression in the symbol x. If there is not just one root, a ValueError is raised.
+    A ValueError is raised unless there is exactly one root.
     """
     (best,) = sp.solve(sp.diff(loss, x), x)
     return [sp.factor(sp.radsimp(expression)) for expression in (best, loss.subs(x, best))]
@@ -26,7 +26,7 @@ def _stationary(loss: Any, x: Any) -> list[Any]:
 def derive_projection() -> Derivation:
     """Derive (x + z)² - x²: the error that ReLU saves over a linear output at the pre-activation -z < 0.
 
-    The difference is not negative for x >= 0, so ReLU never increases the error of a feature, and is negative
+    For x >= 0 the difference is not negative, so ReLU never increases the error of a feature; it is negative
     for x < -z/2. For a pre-activation >= 0 both errors are equal.
 
     >>> derive_projection().expression
@@ -39,12 +39,12 @@ def derive_projection() -> Derivation:
 
 @cached_derivation
 def derive_bias_trade_off() -> Derivation:
-    """Derive the losses, with one feature on, of its output and of another output at overlap c, at a bias -t.
+    """Derive the losses of a feature's output and of another output at bias -t, while only the feature is on.
 
-    A column of five, for 0 < t < 1. First the loss of the feature's output at norm² = m > t; then the loss of
-    the other output at c > t (at c <= t it is 0). Then the derivatives of both by t at t = 0, the first at m
-    = 1. Last the ratio of 3 times the other output's loss to (c - t)², its loss where the feature has the
-    value 1; this ratio is 1 only without bias.
+    The result is a column of five, for 0 < t < 1. Entry 1 is the loss of the feature's output at squared norm
+    m > t, entry 2 the loss of the other output at overlap c > t (at c <= t it is 0). Entries 3 and 4 are
+    their derivatives by t at t = 0, the first at m = 1. Entry 5 is 3 times the other output's loss over (c -
+    t)², its loss where the feature has the value 1; the ratio is 1 only without bias.
 
     >>> derive_bias_trade_off().expression[1]
     (c - t)**3/(3*c)
@@ -66,9 +66,9 @@ def derive_bias_trade_off() -> Derivation:
 def derive_truncated_bias() -> Derivation:
     """Derive the best bias of an output without weights, over all inputs and over those with at most one on.
 
-    The output b > 0 costs b² where its feature is off and 1/3 - b + b² where it is on. A column: the best
-    bias for all inputs, p/2, the expected value of the feature, as Elhage et al. (2022) have it, and that for
-    inputs with no feature or one on.
+    The loss of the output b > 0 is b² where its feature is off and 1/3 - b + b² where the feature is on. The
+    result is a column: p/2, the best bias for all inputs and the expected value of the feature (Elhage et al.
+    2022), and the best bias for inputs with at most one of n features on.
 
     >>> derive_truncated_bias().expression[1]
     p/(2*(n*p - p + 1))
@@ -96,8 +96,8 @@ def derive_onset(sign: int) -> Derivation:
 
         eps^2 (cost - importance gain) + eps^3 (cubic + importance drag) + O(eps^4),
 
-    with the importance of feature 2. The four coefficients, a column, are functions of p, alpha and delta:
-    cost and cubic of output 1, gain and drag of output 2.
+    with the importance of feature 2. The result is a column of these four coefficients, functions of p, alpha
+    and delta. Cost and cubic come from output 1, gain and drag from output 2.
 
     >>> derive_onset(-1).expression[2]
     -p**2/4 + p/3
@@ -138,9 +138,7 @@ def derive_onset(sign: int) -> Derivation:
 
 @cached_derivation
 def derive_steep_bound() -> Derivation:
-    """Derive the minimum over t of E (u - ReLU(a u + t))^2, for u uniform on [0, 1] and a >= 1.
-
-    A function of a.
+    """Derive the minimum over t of E (u - ReLU(a u + t))^2, u uniform on [0, 1], as a function of a >= 1.
 
     >>> derive_steep_bound().expression
     (a - 1)**2/(3*(a + 1)**2)
@@ -160,10 +158,10 @@ def derive_thomson_bound() -> Derivation:
     r"""Derive the lower bound on the energy of unit vectors, :func:`superposition.theory.relu.thomson_bound`.
 
     A parabola h below the energy's kernel, :math:`h(c) \le \mathrm{ReLU}(c - t)^2` for c from -1 to 1, with
-    nonnegative coefficients of c and c^2, bounds the energy: the sum of :math:`W_i \cdot W_j` over all i and
-    j is not negative, that of its square at least n^2/m, and the n terms with i = j are h(1) each. The
-    parabola here touches the kernel at c = 1/u - 1 and is 0 at c = -1. A column: the parabola with its free
-    number u, the best u, and the bound at it. t is minus the bias.
+    nonnegative coefficients of c and c^2, bounds the energy: over all i and j, the sum of :math:`W_i \cdot
+    W_j` is not negative and the sum of :math:`(W_i \cdot W_j)^2` is at least n^2/m; the n terms with i = j
+    are h(1) each. The parabola used touches the kernel at c = 1/u - 1 and is 0 at c = -1. The result is a
+    column: the parabola with its free number u, the best u, and the bound at the best u. t is minus the bias.
 
     >>> derive_thomson_bound().expression[1]
     m*(n - 2)/(m*n - 4*m + n)
@@ -182,9 +180,9 @@ def derive_thomson_bound() -> Derivation:
 def derive_sphere_losses() -> Derivation:
     """Derive the losses of outputs with one and two features on, for lengths 1 or 0 without bias.
 
-    A column of integrals over values uniform on [0, 1]: of the own output of a feature of length 1, and of
-    length 0; of another output, at inner product c > 0 (at c <= 0 it is 0); of the own output of a feature
-    when another one is on too, at inner product -a >= -1.
+    The result is a column of means over values uniform on [0, 1]. With one feature on: the loss of its own
+    output for length 1, and for length 0; and the loss of another output at inner product c > 0 (at c <= 0 it
+    is 0). With two on: the loss of the output of one of them, at inner product -a >= -1.
 
     >>> derive_sphere_losses().expression.T
     Matrix([[0, 1/3, c**2/3, -a**3/6 + a**2/3]])
@@ -203,8 +201,8 @@ def derive_sphere_losses() -> Derivation:
 def derive_common_norm() -> Derivation:
     """Derive the best common length of n features whose directions have the `thomson_energy` E.
 
-    E is the sum of ReLU(W_i.W_j)^2 over ordered pairs of unit vectors. A column: the squared length, and the
-    loss with one feature on, a total.
+    E is the sum of ReLU(W_i.W_j)^2 over ordered pairs of unit vectors. The result is a column: the squared
+    length, and the loss with one feature on, summed over features.
 
     >>> derive_common_norm().expression.T
     Matrix([[n/(E + n), E*n/(3*(E + n))]])
@@ -216,9 +214,9 @@ def derive_common_norm() -> Derivation:
 
 @cached_derivation
 def derive_code_loss() -> Derivation:
-    """Derive length and bias at which nothing interferes, if no inner product of directions exceeds mu.
+    """Derive length and bias without interference, if no inner product of directions exceeds mu.
 
-    A column: the squared length s, the bias -s mu, and the loss of one feature.
+    The result is a column: the best squared length s, the bias -s mu, and the loss of one feature.
 
     >>> derive_code_loss().expression[2]
     mu**2*(mu + 3)/12
@@ -235,8 +233,8 @@ def derive_code_loss() -> Derivation:
 def derive_antiprism() -> Derivation:
     """Derive the heights at which a square antiprism, bare or with both caps, has the least `thomson_energy`.
 
-    A column without symbols: the square of the height of the squares above the equator and the energy, for 8
-    points, then both for 10 points, with the poles.
+    The result is a column of numbers: for 8 points the squared height of the two squares above and below the
+    equator and the energy, then both for 10 points, which include the poles.
 
     The energy is the sum of ReLU(W_i.W_j)^2 over ordered pairs of points on the unit sphere.
 
@@ -254,7 +252,8 @@ def derive_antiprism() -> Derivation:
 def derive_tricapped_prism() -> Derivation:
     """Derive the height at which a triangular prism with three caps has the least `thomson_energy`.
 
-    A column without symbols: the square of the height of the triangles above the equator, the energy.
+    The result is a column of numbers: the squared height of the triangles above and below the equator, and
+    the energy.
 
     The energy is the sum of ReLU(W_i.W_j)^2 over ordered pairs of points on the unit sphere.
 

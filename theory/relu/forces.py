@@ -11,8 +11,8 @@ from ..validation import FloatArray, Real, broadcast, finite, real, scalar_or_ar
 __all__ = ["corner_class_loss", "feature_benefit", "feature_dimensionality", "interference"]
 
 
-def _entries(**arguments: npt.ArrayLike) -> list[FloatArray]:
-    """Return weights or biases as arrays; raise a ValueError naming one beyond 1e50 or unfit to broadcast."""
+def _checked_real_arrays(**arguments: npt.ArrayLike) -> list[FloatArray]:
+    """Return the arguments as arrays; raise a ValueError about one beyond 1e50 or unfit to broadcast."""
     arrays = {name: real(name, value, -LARGEST_ENTRY, LARGEST_ENTRY) for name, value in arguments.items()}
     broadcast(**arrays)
     return list(arrays.values())
@@ -20,19 +20,19 @@ def _entries(**arguments: npt.ArrayLike) -> list[FloatArray]:
 
 @finite
 def feature_benefit(square: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
-    r"""Gain of an output on its own feature over the output 0: the first term of L_1 in Elhage et al. (2022).
+    r"""Loss on its feature that an output saves over the output 0: first term of L_1 (Elhage et al. 2022).
 
     .. math:: \frac13 - \int_0^1 (x - \mathrm{ReLU}(m x + b))^2\,dx, \qquad m = |W_i|^2
 
     Parameters
     ----------
     square, b : array_like of float
-        m, any real number for models that are not tied, and the bias of the output; they broadcast.
+        m, which may be negative for models that are not tied, and the bias of the output; they broadcast.
 
     Returns
     -------
     float or ndarray of float64
-        At most 1/3, for m = 1 and b = 0; 0 for a dead output; negative if it does harm. Exact;
+        At most 1/3, for m = 1 and b = 0; 0 for a dead output; negative if the output is worse than 0. Exact;
         absolute error below 1e-15 (1 + |m| + |b|)².
 
     Raises
@@ -45,7 +45,7 @@ def feature_benefit(square: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     >>> feature_benefit([0.0, 0.5, 1.0]).round(12)                    # (1 - (1 - m)²)/3 without bias
     array([0.        , 0.25      , 0.33333333])
     """
-    return scalar_or_array(np.asarray(1.0 / 3.0 - own_loss(*_entries(square=square, b=b))))
+    return scalar_or_array(np.asarray(1.0 / 3.0 - own_loss(*_checked_real_arrays(square=square, b=b))))
 
 
 @finite
@@ -54,8 +54,8 @@ def interference(overlap: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
 
     .. math:: \int_0^1 \mathrm{ReLU}(c x + b)^2\,dx, \qquad c = W_j \cdot W_i
 
-    Without bias it is ReLU(c)²/3: negative overlaps are free. A bias b < 0 makes overlaps up to -b free and
-    leaves (c + b)³/(3 c) of larger ones: once an overlap is positive a negative bias lowers L_1.
+    Without bias this is ReLU(c)²/3: negative overlaps cost nothing. With a bias b < 0 overlaps up to -b cost
+    nothing, and larger ones (c + b)³/(3 c). So if an overlap is positive, a negative bias lowers L_1.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def interference(overlap: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     >>> interference([-0.5, 0.5, 0.5], [0.0, 0.0, -0.25]).round(12)
     array([0.        , 0.08333333, 0.01041667])
     """
-    return scalar_or_array(np.asarray(other_loss(*_entries(overlap=overlap, b=b))))
+    return scalar_or_array(np.asarray(other_loss(*_checked_real_arrays(overlap=overlap, b=b))))
 
 
 def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayLike | None = None) -> float:
@@ -91,9 +91,9 @@ def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayL
     Returns
     -------
     float
-        3 L_1 without bias. With a bias the two have different minima: this one vanishes for any number of
-        features in two dimensions, with the largest overlap mu, |W_i|² = 1/(1 - mu) and the bias -mu/(1 -
-        mu).
+        3 L_1 without bias. With a bias the two losses have different minima. In two dimensions this one is 0
+        for any number of features, at |W_i|² = 1/(1 - mu) and the bias -mu/(1 - mu), with the largest overlap
+        mu of their directions.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def corner_class_loss(W: npt.ArrayLike, b: npt.ArrayLike, importance: npt.ArrayL
 
 
 def feature_dimensionality(W: npt.ArrayLike) -> FloatArray:
-    r"""Share of a hidden dimension that each feature has (Elhage et al. 2022).
+    r"""Dimensionality of each feature, its share of a hidden dimension (Elhage et al. 2022).
 
     .. math:: D_i = \frac{|W_i|^2}{\sum_j (\hat W_i \cdot W_j)^2}
 

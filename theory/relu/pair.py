@@ -14,14 +14,14 @@ _LEAST_P = 1e-150
 
 
 def checked_sign(sign: int) -> int:
-    """Return `sign`, that of w1 w2, as an int; raise a ValueError if it is neither -1 nor 1."""
+    """Return `sign`, the sign of w1 w2, as an int; raise a ValueError if it is neither -1 nor 1."""
     if isinstance(sign, bool) or not isinstance(sign, int | np.integer) or sign not in (-1, 1):
         raise ValueError(f"`sign` must be -1 (antipodal) or 1 (same sign); got {sign!r}.")
     return int(sign)
 
 
 def _onset_state(p: Any, sign: int) -> tuple[Any, Any, Any]:
-    """Return the alpha, delta and E y at which a small encoding of a dropped feature costs least.
+    """Return alpha, delta and E y at which a small encoding of a dropped feature raises the loss least.
 
     Feature 1 is exact and feature 2 dropped, on one neuron. If feature 2 gets a small weight eps, the weight
     and bias of feature 1 change by alpha eps and delta eps; y = sign x2 + delta. p is the probability that a
@@ -42,10 +42,10 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     """Relative importance at which a dropped feature starts to lower the loss with a small encoding.
 
     Two features share one dimension, with free biases; the first is exact, the second dropped: w = (1, 0), b
-    = (0, p/2). If the importance of the second feature (the first one's is 1) is above the one returned, this
-    state is a saddle. Below, it is a local minimum among states in which w1 w2 has this `sign`. The
-    importance returned tends to p for sign -1 and to 5/16 for sign 1 as p → 0, and to 1 for both at p = 1;
-    `derive_onset` has the loss nearby.
+    = (0, p/2). The first feature has importance 1. If the second one's importance is above the result, this
+    state is a saddle; if below, a local minimum among states in which w1 w2 has this `sign`. As p → 0 the
+    result tends to p for sign -1 and to 5/16 for sign 1; at p = 1 it is 1 for both. `derive_onset` has the
+    loss near the state.
 
     Parameters
     ----------
@@ -79,9 +79,10 @@ def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
     r"""Coefficient of \|w2\|³ in twice the loss per feature, at the importance where w2 = 0 turns unstable.
 
     w2 is the weight of the dropped feature. Where the coefficient is positive, for sign -1 at 0.5202 < p <
-    0.8373 only, the dropped feature can enter continuously, unless it jumps to a distant state. Where it is
-    negative the new state is lower already before the onset: a jump. `p` is the probability that a
-    feature is on, `sign` is 1 or -1, that of w1 w2; errors are those of `onset_importance`.
+    0.8373 only, w2 can grow continuously from 0, unless a distant state has less loss. Where the coefficient
+    is negative, a state with w2 != 0 has less loss already before the onset, so that w2 jumps. `p` is the
+    probability that a feature is on, `sign` is 1 or -1, that of w1 w2; errors are those of
+    `onset_importance`.
 
     Returns
     -------
@@ -141,7 +142,7 @@ def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
 def aligned_pair_limit(p: npt.ArrayLike, scaled_weight: npt.ArrayLike = 1.0) -> Any:
     r"""Least loss of two features on one neuron, summed over both, as the neuron's impurity tends to 0.
 
-    A neuron's impurity is the smaller one of its two squared weights, which add up to 1.
+    The neuron's impurity is the smaller one of its two squared input weights, which add up to 1.
 
     .. math:: \min\left\{ v,\ \frac{p^2}{3} + (1 - p)(1 - \min(\tau, 1))^2\, v \right\},
               \qquad v = \frac{p (4 - 3p)}{12}.
@@ -152,9 +153,8 @@ def aligned_pair_limit(p: npt.ArrayLike, scaled_weight: npt.ArrayLike = 1.0) -> 
     Parameters
     ----------
     p, scaled_weight : array_like of float
-        Probability that a feature is on, in (0, 1], and :math:`\tau \ge 0`, the limit of the largest output
-        weight that is allowed times the square root of the impurity. From 1 on this limit has no effect. They
-        broadcast.
+        Probability that a feature is on, in (0, 1], and :math:`\tau \ge 0`, the limit of sqrt(impurity) times
+        the largest output weight allowed. From 1 on this restriction has no effect. They broadcast.
 
     Returns
     -------

@@ -20,7 +20,7 @@ __all__ = ["POLYTOPES", "polygon", "polygon_energy", "polytope", "simplex"]
 def polygon(n_features: int) -> FloatArray:
     """Return the unit vectors of the corners of a regular polygon, shape (n_features, 2).
 
-    `n_features`, at least 3, and errors are as for `polygon_energy`.
+    `n_features`, a whole number of at least 3, is the number of corners.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def polygon(n_features: int) -> FloatArray:
 
 
 def simplex(n_hidden: int) -> FloatArray:
-    """Return the m + 1 corners of the regular simplex, inner products -1/m, energy 0.
+    """Return the m + 1 corners of the regular simplex in m dimensions, with inner products -1/m and energy 0.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def polygon_energy(n_features: npt.ArrayLike) -> Real:
               n - 3 - 1/\cos(\pi/n) & n = 5, 9, 13, \dots \\
               n - 5 + 1/\cos(\pi/n) & n = 3, 7, 11, \dots \end{cases}
 
-    The energy is the sum of ReLU(W_i.W_j)^2 over ordered pairs. The relative error is 1e-14, or the absolute
-    one 1e-15 for n = 3 and 4, where it is 0. Errors are those of `simplex`.
+    The energy is the sum of ReLU(W_i.W_j)^2 over ordered pairs. The relative error is 1e-14. For n = 3 and 4,
+    where E = 0, the absolute error is 1e-15. Errors are those of `simplex`.
 
     Parameters
     ----------
@@ -99,12 +99,12 @@ def polygon_energy(n_features: npt.ArrayLike) -> Real:
 
 
 def _all_signs(*values: float) -> list[tuple[float, ...]]:
-    """Return all points with the coordinates ± these values, sorted."""
+    """Return all points (±v_1, ±v_2, ...) with the given coordinates' sizes, sorted."""
     return sorted(set(itertools.product(*((v, -v) for v in values))))
 
 
 def _cyclic_shifts(points: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
-    """Return the points with all cyclic shifts of their three coordinates."""
+    """Return, for each of `points`, its three cyclic shifts of the coordinates."""
     return [p[k:] + p[:k] for p in points for k in range(3)]
 
 
@@ -131,13 +131,13 @@ def _tricapped_prism() -> FloatArray:
 
 
 def _rectified_simplex() -> FloatArray:
-    """Return the sums of two corners of the 4-simplex, (10, 4): the rectified 5-cell, not of length 1."""
+    """Return all sums of two corners of the 4-simplex, (10, 4), not normalised: the rectified 5-cell."""
     corners = simplex(4)
     return np.array([corners[i] + corners[j] for i, j in itertools.combinations(range(5), 2)])
 
 
 def _icositetrachoron() -> FloatArray:
-    """Return the 24 corners (±1, ±1, 0, 0) of the 24-cell."""
+    """Return the 24 corners (±1, ±1, 0, 0) of the 24-cell, with the coordinates in all orders."""
     axes = itertools.combinations(range(4), 2)
     return np.array([a * np.eye(4)[i] + b * np.eye(4)[j] for i, j in axes for a, b in _all_signs(1, 1)])
 
@@ -170,7 +170,7 @@ POLYTOPES: tuple[str, ...] = tuple(_MAKERS)
 
 
 def polytope(name: str) -> FloatArray:
-    """Return the unit vectors, one a row, of the arrangement of this name.
+    """Return the arrangement `name` of points on the sphere as unit vectors, one a row.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ def thomson_energy(W: npt.ArrayLike, bias: float = 0.0) -> float:
     Parameters
     ----------
     W : (n_features, n_hidden) array_like of float
-        Encodings, one a row. Taken as they are: give them length 1 for points on the sphere.
+        Encodings, one a row; not normalised. For points on the sphere pass unit vectors.
     bias : float, optional
         A bias b shared by all outputs.
 
@@ -53,17 +53,17 @@ def thomson_energy(W: npt.ArrayLike, bias: float = 0.0) -> float:
 
 @finite
 def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.ArrayLike = 0.0) -> Real:
-    r"""Energy that no arrangement of unit vectors goes below: a proved bound in closed form.
+    r"""Proved lower bound, in closed form, on the energy of all arrangements of unit vectors.
 
     .. math:: E \ge \frac{n\, (n (1 - m t) - 2 m (1 - t))^2}{m\, (n (m + 1) - 4 m)}
               \quad\text{if}\quad n (1 - m t) > 2 m (1 - t), \qquad t = -b,
 
     and 0 otherwise; without bias :math:`n (n - 2m)^2 / (m (n (m+1) - 4m))` for n > 2m. *No more than 2m
-    points have energy 0*. For n far above 2m the bound is a factor that grows with m below what antipodal
-    sets reach: it tends to n^2/(m (m+1)), their energy to n^2/(2m).
-    `superposition.solvers.relu.linear_programming_bound` is sharper. `derive_thomson_bound` proves it; the
-    method is Yudin's (Discrete Math. Appl. 3 (1993) 75), the condition with a bias is Levenshtein's second
-    bound on spherical codes. Errors are those of `thomson_energy`.
+    points have energy 0*. For n far above 2m the bound tends to n^2/(m (m+1)), while the energy of antipodal
+    sets tends to n^2/(2m): the ratio grows with m. `superposition.solvers.relu.linear_programming_bound` is
+    sharper. `derive_thomson_bound` proves it; the method is Yudin's (Discrete Math. Appl. 3 (1993) 75), the
+    condition with a bias is Levenshtein's second bound on spherical codes. Errors are those of
+    `thomson_energy`.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     Returns
     -------
     float or ndarray of float64
-        Equal to the minimum for even n at m = 1.
+        For m = 1 and even n the bound is the minimum.
 
     Examples
     --------
@@ -96,19 +96,19 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
 
 
 def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
-    r"""Loss with one feature on when the features of an arrangement share their best length: exact.
+    r"""Loss with one feature on, if all features of an arrangement have the same, best length: exact.
 
     .. math:: L_1 = \tfrac13 \min_s\, (n (1 - s)^2 + s^2 E) = \frac{n E}{3 (n + E)},
               \qquad s = |W_i|^2 = \frac{n}{n + E}.
 
-    With length 1 it is E/3. If every feature may have a length of its own, a common one is still best where
-    all features have the same interference and the matrix :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` is
-    positive semidefinite; that of the decagon is not.
+    With length 1 the loss is E/3. Lengths that differ are no better if all features have the same
+    interference and the matrix :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` is positive semidefinite; for
+    the decagon it is not.
 
     Parameters
     ----------
     n_features : array_like of int
-        n, at least 1: the features that are kept. Each other one adds 1/3.
+        n, at least 1: number of features represented. Each dropped feature adds 1/3.
     energy : array_like of float
         `thomson_energy` E of the directions, the sum of ReLU(W_i.W_j)^2 over ordered pairs of unit vectors
         (without bias); not negative.
@@ -124,16 +124,16 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
 
 
 def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
-    r"""Loss with one feature on of an arrangement whose interference a bias silences: exact.
+    r"""Loss with one feature on, if a bias silences all interference of an arrangement: exact.
 
     If no inner product of the directions exceeds mu, the bias :math:`-\mu |W_i|^2` silences all of them. With
     the best length, :math:`|W_i|^2 = (2 + \mu)/(2 (1 - \mu))`, the features' own errors add up to
 
     .. math:: L_1 = n\, \frac{3 \mu^2 + \mu^3}{12}.
 
-    It is least for the smallest mu, that is for the best spherical code and not for the least energy; a bound
-    from above on the least L_1 with bias. `n_features`, n, counts the features that are kept, as for
-    `common_norm_loss`.
+    The loss is least for the smallest mu, that is for the best spherical code and not for the least energy.
+    It bounds the least L_1 with bias from above. `n_features`, n, is the number of features represented; each
+    dropped feature adds 1/3.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
 
 
 def obtuse_pair_loss(inner: npt.ArrayLike) -> Real:
-    r"""Loss of one output when it and another feature are on, at an inner product of at most 0: exact.
+    r"""Loss of an output while its feature and another one are on, at an inner product of at most 0: exact.
 
     .. math:: \int_0^1\!\!\int_0^1 (x - \mathrm{ReLU}(x + c y))^2\, dx\, dy = \frac{c^2}{3} + \frac{c^3}{6}
 

@@ -27,8 +27,8 @@ def asymptotic_shift(p: ArrayLike) -> Any:
     r"""Optimal shift t = -b/(a sigma) as p → 0: the root of 4 E(Z - t)_+ = p t.
 
     The output is ReLU(a (x + nu) + b) with interference nu of standard deviation sigma; Z is standard normal.
-    Its leading behaviour is :math:`\sqrt{2 \log(1/p)}`, reached slowly; Cowsik et al. (2024), Eq. 12, have mu
-    ~ sigma sqrt(log 1/p) without the constant. `asymptotic_loss` says where the law holds.
+    As p → 0, t slowly approaches :math:`\sqrt{2 \log(1/p)}`; Cowsik et al. (2024), Eq. 12, have sigma t ~
+    sigma sqrt(log 1/p) without the constant. For the range of validity see `asymptotic_loss`.
 
     Parameters
     ----------
@@ -61,12 +61,12 @@ def asymptotic_shift(p: ArrayLike) -> Any:
 def asymptotic_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     """Optimal macroscopic loss per feature as p → 0 at fixed ratio, in closed form.
 
-    Macroscopic is the limit of many features, with normal interference. With t = `asymptotic_shift(p)`, sigma
-    = `sigma(p, ratio)` and a standard normal Z the loss is p sigma² (1 + t²/4 + sigma (t + t³/12)) + (1 - p)
-    sigma² E (Z - t)_+² (1 + 3 t sigma). Its ratio to the exact optimum is 1 + O((t sigma)²) = 1 + O(p
-    log(1/p) (1/ratio - 1)). Cowsik et al. (2024), Eqs. 13 and 17, have it as O(p²/ratio log 1/p) without the
-    constant. `p` (the probability that a feature is on), `ratio` (n_hidden/n_features) and errors are those
-    of `sigma`; a ValueError is raised also for a ratio at which the law, far from its range, overflows.
+    The macroscopic loss is the limit of many features, whose interference is normal. With t =
+    `asymptotic_shift(p)`, sigma = `sigma(p, ratio)` and a standard normal Z the loss is p sigma² (1 + t²/4 +
+    sigma (t + t³/12)) + (1 - p) sigma² E (Z - t)_+² (1 + 3 t sigma). Its ratio to the exact optimum is 1 +
+    O((t sigma)²) = 1 + O(p log(1/p) (1/ratio - 1)). Cowsik et al. (2024), Eqs. 13 and 17, have O(p²/ratio log
+    1/p) without the constant. `p` is the probability that a feature is on, `ratio` is n_hidden/n_features.
+    Errors are those of `sigma`; a ValueError is raised also where the result overflows.
 
     Returns
     -------

@@ -28,9 +28,9 @@ Four = tuple[float, float, float, float]
 def squared_error(v: float, missing: float, x: float, s: float, jump: float, at: Four) -> float:
     """Return E (v - D)^2 where D = Y if Z > -x, else 0; Y = v - missing + s Z is `jump` at Z = -x.
 
-    Z is standard normal, and `at` is tails(|x|), E (Z - |x|)_+^n / n! for n = 0 to 3. For x <= 0 the loss v^2
-    of the output 0 is expanded, for x > 0 that of D = Y; each remainder is a tail, and no sum loses more than
-    a digit.
+    Z is standard normal, and `at` is tails(|x|), that is E (Z - |x|)_+^n / n! for n = 0 to 3. The result is a
+    loss plus a remainder in these tails: for x <= 0 the loss v^2 of D = 0, for x > 0 the loss of D = Y. No
+    sum loses more than a digit.
     """
     t0, t1, t2, _ = at
     if x <= 0.0:
@@ -58,10 +58,10 @@ def _squared_distance(left: float, right: float) -> float:
 def _on_loss(a: float, shrink: float, b: float, sigma: float) -> float:
     """Return E (u - ReLU(a (u + nu) + b))^2, u uniform on [0, 1]: the loss of a feature that is on.
 
-    Split where the mean pre-activation a u + b changes sign. Where it is negative, expand around
-    output 0 (loss u^2); where it is positive, around the affine output (loss d^2 + s^2 with
-    d = u - a u - b). Each remainder is a tail, and no sum below loses more than a digit. `shrink` is 1 - a,
-    which matters where sigma is so small that a rounds to 1.
+    nu is normal with standard deviation sigma. `shrink` is 1 - a, which matters where sigma is so small that
+    a rounds to 1. The integral over u is split where the mean pre-activation a u + b changes sign. Where it
+    is negative, the loss is u^2, of the output 0, plus a remainder; where positive, that of the affine output
+    plus a remainder. The remainders are tails, and no sum loses more than a digit.
     """
     s = a * sigma
     if sigma > _QUADRATURE_FROM:
@@ -91,7 +91,10 @@ def _on_loss(a: float, shrink: float, b: float, sigma: float) -> float:
 
 @inner
 def _on_loss_by_quadrature(a: float, shrink: float, b: float, sigma: float) -> float:
-    """Return E (u - ReLU(a (u + nu) + b))^2, u uniform, by Gauss-Legendre; `shrink` = 1 - a, sigma > 1."""
+    """Return E (u - ReLU(a (u + nu) + b))^2, u uniform on [0, 1], nu ~ N(0, sigma²), by quadrature over u.
+
+    `shrink` is 1 - a. The rule is for sigma > 1.
+    """
     s, total = a * sigma, 0.0
     for k in range(_NODES.size):
         u = _NODES[k]
@@ -138,8 +141,8 @@ def loss_kernel(a: float, b: float, sigma: float, p: float) -> float:
 def _ramp_moment_rises(z: float, sigma: float, left: Four) -> tuple[float, float, float, float, float]:
     r"""Return H_n(z + 1/sigma) - H_n(z), n = 0..3, and :math:`\int_0^1 u H_1(z + u/\sigma) du / \sigma`.
 
-    H_n(x) is E (Z + x)_+^n / n!; `left` has H_n(z). For sigma > 1 the differences would cancel, unless H_n
-    grows by orders of magnitude (z < -2 sigma); there each is the integral of H_(n-1), by quadrature.
+    H_n(x) is E (Z + x)_+^n / n!, and `left` has the H_n(z). Where the differences would cancel, for sigma > 1
+    unless z < -2 sigma, each is computed by quadrature as an integral of H_(n-1).
     """
     if sigma <= _QUADRATURE_FROM or z < -2.0 * sigma:
         right = ramps(z + 1.0 / sigma)
@@ -160,13 +163,13 @@ def _ramp_moment_rises(z: float, sigma: float, left: Four) -> tuple[float, float
 
 @inner
 def best_scale(z: float, sigma: float, p: float) -> Four:
-    """Return a, 1 - a, and the loss's slopes off and on: a is the best scale (Eq. 16) at the bias a sigma z.
+    """Return a, 1 - a and two slopes of the loss by the bias; a is the best scale at the bias a sigma z.
 
     The output is ReLU(a (x + nu) + b): x a feature, on with probability p, nu ~ N(0, sigma²) interference.
 
-    With R = ReLU(x + nu + sigma z), a = E[x R] / E[R^2] and 1 - a = E[(R - x) R] / E[R^2]; by parts, the
-    integrals over u become rises of ramp moments. The slopes are what features off and on contribute to
-    dL/db/(2 sigma), where dL/db = 2 E[(ReLU(y) - x) 1(y > 0)].
+    With R = ReLU(x + nu + sigma z), a = E[x R] / E[R^2] (Eq. 16 of Cowsik et al. 2024) and 1 - a = E[(R - x)
+    R] / E[R^2]. The slopes are the contributions of features off and on to dL/db/(2 sigma), where dL/db = 2
+    E[(ReLU(y) - x) 1(y > 0)] for the pre-activation y.
     """
     left = ramps(z)
     d0, d1, d2, d3, first = _ramp_moment_rises(z, sigma, left)
@@ -198,7 +201,7 @@ def slope_kernel(z: float, sigma: float, p: float) -> float:
 
 @inner
 def profile(z: float, sigma: float, p: float) -> tuple[float, float]:
-    """Return the optimal scale a, and the loss there with bias a sigma z; accurate also if a rounds to 1.
+    """Return the best scale a at the bias a sigma z, and the loss there; accurate also if a rounds to 1.
 
     The output is ReLU(a (x + nu) + b): x a feature, on with probability p, nu ~ N(0, sigma²) interference.
     """

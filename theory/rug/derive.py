@@ -66,10 +66,10 @@ def _loss_expressions() -> dict[str, Any]:
 def derive_loss(part: str = "loss") -> Derivation:
     """Derive the macroscopic loss (Eq. 5), or a part of it, over nu ~ N(0, sigma²) and u ~ U[0, 1].
 
-    Equations are those of Cowsik et al. (2024). Macroscopic is the limit of many features, in which the
-    interference nu is normal. `part` is "on" for E (u - ReLU(a (u + nu) + b))² of a feature that is on, "off"
-    for E ReLU(a nu + b)² of one that is off, or "loss" for (1 - p) off + p on. A closed form in erfc and exp,
-    which cancels in doubles for small sigma or large shifts.
+    Equations are those of Cowsik et al. (2024). The macroscopic loss is the limit of many features, in which
+    the interference nu is normal. `part` is "on" for E (u - ReLU(a (u + nu) + b))² of a feature that is on,
+    "off" for E ReLU(a nu + b)² of one that is off, or "loss" for (1 - p) off + p on. The result is a closed
+    form in erfc and exp, whose terms cancel in doubles for small sigma or large shifts.
 
     >>> a, b, sigma, p = symbols()
     >>> derive_loss("off").expression.subs(b, 0)
@@ -97,10 +97,10 @@ def derive_gradient(by: str) -> Derivation:
 
 @cached_derivation
 def derive_optimal_scale() -> Derivation:
-    """Derive the best scale a at fixed beta = b/a, and the loss there: it is quadratic in a (Eq. 16).
+    """Derive the best scale a at fixed beta = b/a, and the loss there, which is quadratic in a (Eq. 16).
 
-    See Cowsik et al. (2024). A column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta) and nu ~ N(0,
-    sigma²), and of the loss there, E x² - E[x R]² / E[R²]; the symbol b stands for beta.
+    See Cowsik et al. (2024). The result is a column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta)
+    and nu ~ N(0, sigma²), and of the loss there, E x² - E[x R]² / E[R²]; the symbol b stands for beta.
 
     >>> scale = derive_optimal_scale().expression[0]
     >>> round(scale.subs(dict(zip(symbols(), (1, 0, 1, 1)))).evalf(), 6)
@@ -122,8 +122,8 @@ def derive_optimal_scale() -> Derivation:
 def derive_zero_ratio_limit() -> Derivation:
     """Derive the loss for sigma → ∞ at a fixed shift z = b/(a sigma) and the best scale, and its infimum.
 
-    A column of the limit p/3 - p²/4 · E[ReLU(Z + z)]² / E[ReLU(Z + z)²] and of its infimum p/3 - p²/4,
-    reached as z → ∞; Cowsik et al. (2024), §4.3.1, print p/3 - p²/9.
+    The result is a column of the limit p/3 - p²/4 · E[ReLU(Z + z)]² / E[ReLU(Z + z)²] and of its infimum p/3
+    - p²/4, reached as z → ∞; Cowsik et al. (2024), §4.3.1, print p/3 - p²/9.
 
     >>> derive_zero_ratio_limit().expression[1]
     -p**2/4 + p/3
@@ -143,9 +143,9 @@ def derive_variance_bound() -> Derivation:
     """Derive the least mean interference variance of unit-diagonal matrices of rank n_hidden (App. C).
 
     See Cowsik et al. (2024). The squared Frobenius norm is at least the sum of squared eigenvalues (Schur).
-    With n_hidden eigenvalues that sum to n_features, the stationary point of that sum under the constraint is
-    where all are equal, and the sum is convex, so it is the minimum. A column of the least mean variance, and
-    of the common eigenvalue n_features/n_hidden of the matrices that attain it (not 1, as the source says).
+    At most n_hidden eigenvalues differ from 0, and their sum is n_features; the sum of their squares is least
+    where all are equal. The result is a column of the least mean variance, and of the common eigenvalue
+    n_features/n_hidden of the matrices that attain it (not 1, as the source says).
 
     >>> derive_variance_bound().expression[1]
     n_features/n_hidden
@@ -164,7 +164,8 @@ def derive_variance_bound() -> Derivation:
 def derive_linear_optimum() -> Derivation:
     """Derive a, b and the loss of the best affine output a (x + nu) + b at the least interference nu.
 
-    A column of a, b and the loss: ratio = n_hidden/n_features, (1 - ratio) p/2, (p/3 - p²/4)(1 - ratio).
+    The result is a column: a = ratio = n_hidden/n_features, b = (1 - ratio) p/2, and the loss (p/3 - p²/4)(1
+    - ratio). x is a feature, on with probability p.
 
     >>> derive_linear_optimum().expression[0]
     ratio
@@ -187,8 +188,8 @@ def derive_linear_optimum() -> Derivation:
 def _small_sigma_expansion() -> tuple[Any, Any, Any, Any, Any]:
     """Return t, c2, c3, the off-loss over a² sigma² and the best scale a, for small sigma at b = -a t sigma.
 
-    They are SymPy expressions. The output is ReLU(a (x + nu) + b), nu ~ N(0, sigma²); the off-loss is its
-    error at x = 0, and that for x uniform on [0, 1] is sigma² (c2 + c3 sigma).
+    These are SymPy expressions for the output ReLU(a (x + nu) + b), nu ~ N(0, sigma²). The off-loss is the
+    error at x = 0; the error for x uniform on [0, 1] is sigma² (c2 + c3 sigma).
     """
     a, b, sigma, _ = symbols()
     t, slope = sp.Symbol("t", positive=True), sp.Symbol("alpha", real=True)
@@ -209,8 +210,8 @@ def _small_sigma_expansion() -> tuple[Any, Any, Any, Any, Any]:
 def derive_asymptotic_loss() -> Derivation:
     """Derive the loss at b = -a t sigma and the best a for small sigma, to next-to-leading order.
 
-    The loss is the macroscopic one of ReLU(a (x + nu) + b), nu ~ N(0, sigma²): a function of the shift t,
-    sigma and p.
+    The loss is the macroscopic one, of ReLU(a (x + nu) + b) with nu ~ N(0, sigma²). The result is a function
+    of the shift t, sigma and p.
 
     >>> t, sigma, p = derive_asymptotic_loss().symbols
     >>> derive_asymptotic_loss().expression.subs(p, 1)
@@ -228,8 +229,8 @@ def derive_asymptotic_loss() -> Derivation:
 def derive_asymptotic_shift() -> Derivation:
     """Derive dL/dt/sigma² of the loss's leading order L at the shift t; its zero is the best shift.
 
-    L is that of `derive_asymptotic_loss`, of an output with the bias b = -a t sigma. A function of t and p: p
-    t/2 - 2 E(Z - t)_+, as p → 0.
+    L is `derive_asymptotic_loss` for small p, with the bias b = -a t sigma. The result is p t/2 - 2 E(Z -
+    t)_+ for a standard normal Z, a function of t and p.
 
     >>> derive_asymptotic_shift().expression
     p*t/2 + t*erfc(sqrt(2)*t/2) - sqrt(2)*exp(-t**2/2)/sqrt(pi)
@@ -245,9 +246,9 @@ def derive_edgeworth_correction() -> Derivation:
     r"""Derive the change of the loss by the first terms of Edgeworth's expansion of the interference.
 
     If nu has cumulants kappa_3, kappa_4 beside its variance, E f(nu) changes by :math:`\kappa_3/6\; E f''' +
-    \kappa_4/24\; E f''''`, and a derivative by nu is a times one by b. The cumulants of :math:`\sum_j m_j
-    x_j`, with the output's weights m_j on the other features in units of the diagonal, are those of x times
-    power sums of m; those of x come from the logarithm of its transform.
+    \kappa_4/24\; E f''''`, and a derivative by nu is a times one by b. The interference is :math:`\sum_j m_j
+    x_j`, with the output's weights m_j on the other features in units of the diagonal. Its cumulants are
+    those of x times power sums of the m_j.
 
     >>> [str(symbol) for symbol in derive_edgeworth_correction().symbols]
     ['a', 'b', 'sigma', 'p', 'sum_of_cubes', 'sum_of_fourths']

@@ -30,7 +30,7 @@ def edgeworth_correction(
     sum_of_cubes: ArrayLike,
     sum_of_fourths: ArrayLike,
 ) -> Any:
-    r"""Loss at finite n_features less the macroscopic loss, to first order in the cumulants.
+    r"""Loss at finite n_features minus the macroscopic loss, to first order in the cumulants.
 
     The macroscopic loss is that of infinitely many features, with normal interference.
 
@@ -40,8 +40,8 @@ def edgeworth_correction(
         Scale, bias, standard deviation of the interference in units of the diagonal, here positive, and
         probability that a feature is on, as in `loss`; b includes a times the mean of the interference.
     sum_of_cubes, sum_of_fourths : array_like of float
-        Of m_j³, with its sign, and m_j⁴ over the entries m_j of the output's row next to the diagonal, in
-        units of the diagonal. The sum of \|m_j\|³, which Lyapunov's ratio has, is another number.
+        Sums of m_j³, with its sign, and of m_j⁴, over the off-diagonal entries m_j of the output's row, in
+        units of the diagonal. The first is not Lyapunov's sum of \|m_j\|³.
 
     Returns
     -------
@@ -66,9 +66,9 @@ def edgeworth_correction(
 
 
 def cumulants(p: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the third and the fourth cumulant of x, from its moments p/2, p/3, p/4, p/5.
+    """Return the third and the fourth cumulant of a feature x, from its moments p/2, p/3, p/4, p/5.
 
-    x is a feature that is on with probability p, and then uniform on [0, 1].
+    x is on with probability p, and then uniform on [0, 1].
     """
     return p / 4.0 - p**2 / 2.0 + p**3 / 4.0, p / 5.0 - 5.0 * p**2 / 6.0 + p**3 - 3.0 * p**4 / 8.0
 
@@ -76,7 +76,7 @@ def cumulants(p: FloatArray) -> tuple[FloatArray, FloatArray]:
 def cumulant_correction(
     a: FloatArray, b: FloatArray, sigma: FloatArray, p: FloatArray, third: FloatArray, fourth: FloatArray
 ) -> Any:
-    """Return the loss at finite n_features less the macroscopic one, as `edgeworth_correction` does.
+    """Return the loss at finite n_features minus the macroscopic loss, to first order in the cumulants.
 
     a, b, sigma and p are scale, bias, standard deviation of the interference, and probability that a feature
     is on; `third` and `fourth` are cumulants of the interference, in units of the diagonal.

@@ -18,7 +18,7 @@ _LOWEST_SHIFT = -36.0
 
 
 def _checked_parameters(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> tuple[Any, Any, Any]:
-    """Return the scale a > 0, bias b and noise sigma >= 0 as arrays, each in its shape, or a ValueError."""
+    """Return the scale a > 0, bias b and sigma >= 0 as arrays of their own shapes, or raise a ValueError."""
     scale, bias = validation.real("a", a, 0, brackets="()"), validation.real("b", b)
     return scale, bias, validation.real("sigma", sigma, 0)
 
@@ -97,8 +97,9 @@ def off_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
 def on_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
     r"""Loss of a feature that is on, :math:`E (u - \mathrm{ReLU}(a(u + \nu) + b))^2`, u ~ U[0, 1] (§4.1).
 
-    a is the scale, b the bias, nu ~ N(0, sigma²) the interference. Their ranges and the accuracy are those of
-    `off_loss`, also where the loss itself is of order sigma².
+    a is the scale, b the bias, nu ~ N(0, sigma²) the interference; the section is that of Cowsik et al.
+    (2024). Ranges, errors and relative accuracy are those of `off_loss`, also where the loss is of order
+    sigma².
 
     Examples
     --------
@@ -114,8 +115,8 @@ def loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
 
     The two losses are `off_loss` and `on_loss`, the equation that of Cowsik et al. (2024). Exact for Gaussian
     interference, which is the limit of large n_features. a > 0 is the scale, b the bias, sigma >= 0 the
-    standard deviation of the interference in units of a, p, as for `sigma`, the probability that a feature
-    is on; the result has their broadcast shape. The accuracy and the errors raised are those of `off_loss`.
+    standard deviation of the interference in units of a, and p, in (0, 1], the probability that a feature is
+    on. The result has their broadcast shape. The accuracy and the errors raised are those of `off_loss`.
 
     Examples
     --------
@@ -131,9 +132,9 @@ def optimal_scale(beta: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
 
     .. math:: a = E[x R] / E[R^2], \qquad R = \mathrm{ReLU}(x + \nu + \beta)
 
-    Equations are those of Cowsik et al. (2024), x + nu is a feature with its interference. `sigma`, the
-    standard deviation of nu, is as for `off_loss`, but positive; p, as for `sigma`, is the probability that a
-    feature is on.
+    Equations are those of Cowsik et al. (2024); x + nu is a feature with its interference. `sigma` is the
+    standard deviation of nu in units of the diagonal, positive here; `p` is the probability that a feature is
+    on.
 
     Parameters
     ----------
@@ -164,11 +165,11 @@ def optimal_scale(beta: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
 
 
 def linear_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
-    r"""Least loss per feature of an affine model (no ReLU): Var(x) (1 - ratio), §2.
+    """Least loss per feature of an affine model (no ReLU): Var(x) (1 - ratio), §2.
 
     The section is that of Cowsik et al. (2024). Exact at every n_features: the covariance of the data is
     Var(x) times the identity, so that any n_hidden directions serve. `p` is the probability that a feature is
-    on, `ratio` is n_hidden/n_features, as for `sigma`.
+    on, `ratio` is n_hidden/n_features; both are in (0, 1].
 
     Examples
     --------
@@ -179,10 +180,10 @@ def linear_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
 
 
 def zero_ratio_loss(p: ArrayLike) -> Any:
-    r"""Least loss of a feature of which nothing is transmitted (ratio → 0, or dropped): Var(x) = p/3 - p²/4.
+    """Least loss of a feature of which nothing is transmitted (ratio → 0, or dropped): Var(x) = p/3 - p²/4.
 
-    The best output is then the constant p/2. The source prints (§4.3.1) the bound p/3 - p²/9, which takes 1/3
-    for the mean of u; the mean is 1/2. `p`, as for `sigma`, is the probability that a feature is on.
+    The best output is then the constant p/2. Cowsik et al. (2024), §4.3.1, print the bound p/3 - p²/9, with
+    1/3 for the mean 1/2 of u. `p`, in (0, 1], is the probability that a feature is on.
 
     Examples
     --------

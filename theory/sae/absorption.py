@@ -18,13 +18,12 @@ __all__ = [
 def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float:
     r"""Return the l1 objective of the true dictionary of two binary features, with the best activations.
 
-    Each feature that is on costs :math:`\lambda - \lambda^2/4`.
+    Each feature that is on adds :math:`\lambda - \lambda^2/4`, with the strength :math:`\lambda`.
 
     Parameters
     ----------
     parent, child : float
-        Probabilities that the parent is on without the child, and the child without the parent. The latter
-        may be 0.
+        Probabilities that only the parent is on, and that only the child is on, which may be 0.
     both : float
         Probability that both are on.
     l1 : float
@@ -49,10 +48,10 @@ def absorbing_slope(child: float, both: float, l1: float, angle: float) -> float
 
     The objective is the squared error plus the l1 penalty, for two binary features.
 
-    One atom is the parent's, the other, at that angle, is for both features. With :math:`q_2` the probability
-    `child` of the child alone, :math:`q_{12}` that of `both` and :math:`\mu` half the strength `l1` it is
-    :math:`-2 q_2 (\sin\theta - \mu)_+\cos\theta - 2 q_{12} (\cos\theta + \sin\theta - \mu)(\cos\theta -
-    \sin\theta)`.
+    One atom is the parent's direction; the other, at `angle` to it, is for both features. With :math:`q_2`
+    the probability `child` of the child alone, :math:`q_{12}` the probability of `both` and :math:`\mu` half
+    the strength `l1` the derivative is :math:`-2 q_2 (\sin\theta - \mu)_+\cos\theta - 2 q_{12} (\cos\theta +
+    \sin\theta - \mu)(\cos\theta - \sin\theta)`.
     """
     mu, c, s = 0.5 * l1, math.cos(angle), math.sin(angle)
     return -2.0 * child * max(s - mu, 0.0) * c - 2.0 * both * (c + s - mu) * (c - s)
@@ -61,12 +60,13 @@ def absorbing_slope(child: float, both: float, l1: float, angle: float) -> float
 def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple[float, float]:
     r"""Return angle and objective of the best atom for both features, beside the parent's own atom.
 
-    Binary features of orthonormal directions. The second atom is the only one on where both features are, and
-    where the child is on alone. If the child never is alone (a hierarchy), the angle is 45° and **no
-    dictionary of any size with any encoder does better**; the true dictionary costs :math:`q_{12} \mu (4 -
-    2\sqrt2 - \mu)` more, for every strength and every probability. The page `sae` has the proof. `parent`,
-    `child` and `both` are the probabilities :math:`q_1, q_2, q_{12}` of the parent alone, the child alone and
-    both, :math:`\mu` is half the strength `l1`; ranges and errors are those of `true_pair_loss`.
+    The features are binary, with orthonormal directions. The atom for both is the only active one while both
+    features are on, and while the child is on alone. If the child is never on alone (a hierarchy), the angle
+    is 45° and **no dictionary of any size with any encoder has a smaller objective**; that of the true
+    dictionary is larger by :math:`q_{12} \mu (4 - 2\sqrt2 - \mu)`, for every strength and every probability.
+    The page `sae` has the proof. `parent`, `child` and `both` are the probabilities :math:`q_1, q_2, q_{12}`
+    of the parent alone, the child alone and both, :math:`\mu` is half the strength `l1`; ranges and errors
+    are those of `true_pair_loss`.
 
     Returns
     -------
@@ -100,25 +100,25 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
 
 
 def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[float, float]:
-    r"""Return the L0 strengths up to which absorption never pays, and above which it beats exact rebuilding.
+    r"""Return the L0 strengths up to which absorption never pays, and above which it beats zero error.
 
     A parent and a child have orthonormal directions, and values of one law with moments m_1 and m_2; the
     child is on only if the parent is. Up to the first strength, :math:`m_2 - m_1^2`, the true dictionary with
-    thresholds :math:`\sqrt{\lambda_0}` is better than any code in which one fixed latent stands for both
-    features: no other latent is on where both of them are. Above the second, :math:`m_2 - m_1^4/m_2`, a
-    latent that reads the child, and adds the best multiple of its value for the parent, beats the dictionary
-    that rebuilds both without error. Both statements hold for all probabilities. Binary values have both at
-    0: absorption then always pays.
+    thresholds :math:`\sqrt{\lambda_0}` is better than any code in which one fixed latent is the only active
+    one while both features are on. Above the second, :math:`m_2 - m_1^4/m_2`, a latent that reads the child,
+    and outputs the child plus the best multiple of the child's value for the parent, beats the dictionary
+    that reconstructs both without error. Both statements hold for all probabilities. For binary values both
+    strengths are 0: absorption then always pays.
 
-    Neither is a bound on absorption *in part*, where several latents take turns. That pays at every strength
-    if values go down to 0. The page `sae` has the proofs.
+    Neither strength bounds *partial* absorption, where several latents take turns. This pays at every
+    strength if values go down to 0. The page `sae` has the proofs.
 
     Parameters
     ----------
     values : str or ValueDistribution, optional
         Law of the values, which must not be negative.
     scale : float, optional
-        Of both features, between 1e-50 and 1e50.
+        Scale of both features' values, between 1e-50 and 1e50.
 
     Returns
     -------
@@ -162,9 +162,9 @@ def tilt_slope(alone: float, both: float, l1: float, angle: float) -> float:
     The objective is the squared error plus the l1 penalty, for two binary features.
 
     The two atoms are at epsilon, `angle`, and 90° - epsilon. With q the probability of each feature `alone`,
-    :math:`q_{12}` of `both`, :math:`\mu` half the strength `l1` and :math:`u = \cos\epsilon +
-    \sin\epsilon` it is :math:`4 q (\cos\epsilon - \mu)_+ \sin\epsilon - 4 q_{12} \mu (1 - \mu/u)(\cos\epsilon
-    - \sin\epsilon)/u^2`.
+    :math:`q_{12}` the probability of `both`, :math:`\mu` half the strength `l1` and :math:`u = \cos\epsilon +
+    \sin\epsilon` the derivative is :math:`4 q (\cos\epsilon - \mu)_+ \sin\epsilon - 4 q_{12} \mu (1 -
+    \mu/u)(\cos\epsilon - \sin\epsilon)/u^2`.
     """
     mu, c, s = 0.5 * l1, math.cos(angle), math.sin(angle)
     u = c + s
@@ -174,22 +174,22 @@ def tilt_slope(alone: float, both: float, l1: float, angle: float) -> float:
 def tilted_pair(alone: float, both: float, l1: float) -> tuple[float, float]:
     r"""Return angle and objective of the best pair of atoms at epsilon and 90° - epsilon.
 
-    Binary features of orthonormal directions, each alone with probability `alone`. Alone, a feature is
-    rebuilt by its own atom; on together, by both alike. With an l1 penalty the true dictionary is never a
-    minimum for features that are ever on together (`tilt_slope` at 0); for weak penalties the angle is about
-    :math:`\mu q_{12}/q`.
+    The features are binary, with orthonormal directions. A feature that is on alone is reconstructed by its
+    own atom; two that are on together by both atoms with equal activations. With an l1 penalty the true
+    dictionary is never a minimum for features that are ever on together (`tilt_slope` at 0); for weak
+    penalties the angle is about :math:`\mu q_{12}/q`.
 
     Parameters
     ----------
     alone, both : float
-        Probability that one given feature is on alone, and that both are.
+        Probability that the first feature is on alone, the same as for the second, and that both are on.
     l1 : float
         Strength of the l1 penalty, in [0, 2). Errors are those of `true_pair_loss`.
 
     Returns
     -------
     angle : float
-        In radians, in [0, pi/4]. Of several minima it is the lowest; at pi/4 both atoms are one.
+        epsilon in radians, in [0, pi/4], at the lowest minimum; at pi/4 the atoms coincide.
     objective : float
         Expected squared error plus l1 penalty.
 
@@ -222,7 +222,7 @@ def tilted_pair(alone: float, both: float, l1: float) -> tuple[float, float]:
 
 
 def _sign_change(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Return the argument, by bisection, at which `slope`, negative at `low`, not at `high`, changes sign."""
+    """Return the point at which `slope`, negative at `low` and not at `high`, changes sign, by bisection."""
     for _ in range(80):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)

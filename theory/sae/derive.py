@@ -31,7 +31,7 @@ def _symbols() -> tuple[Any, ...]:
 def derive_code() -> Derivation:
     r"""Derive the minimum of :math:`|x|^2 - 2 h k + h^2 + 2 \mu h` over h, with k = d x for a unit atom d.
 
-    It is taken at h = k - mu, if that is not negative. X stands for :math:`|x|^2`.
+    The minimum is at h = k - mu, if that is not negative. The symbol X is :math:`|x|^2`.
 
     >>> derive_code().expression
     X - (k - mu)**2
@@ -44,10 +44,10 @@ def derive_code() -> Derivation:
 
 @cached_derivation
 def derive_hedging() -> Derivation:
-    r"""Derive tan(2 theta) of the best single latent without l1 penalty: second moments m_11, m_12, m_22.
+    """Derive tan(2 theta) of the best single latent, without l1 penalty, from second moments m_ij of x.
 
-    The error of a unit atom d at the angle theta with its best codes is E |x|^2 - d' M d; it is stationary
-    there.
+    The error of a unit atom d at the angle theta, with the best codes, is E |x|^2 - d' M d, with M = (m_ij);
+    theta is a stationary point.
 
     >>> derive_hedging().expression
     2*m_12/(m_11 - m_22)
@@ -63,11 +63,11 @@ def derive_hedging() -> Derivation:
 
 @cached_derivation
 def derive_hedging_quartic() -> Derivation:
-    r"""Derive the polynomial in t = tan(theta/2) whose roots are the angles of one latent with an l1 penalty.
+    """Derive the polynomial in t = tan(theta/2) whose roots are the angles of one latent with an l1 penalty.
 
-    A parent is on alone with probability q_1, with its child with q_12; mu is half the strength. With best
-    codes the objective is a constant minus q_1 (c - mu)^2 + q_12 (c + s - mu)^2, c and s the cosine and sine
-    of theta; coefficients are given from t^4 down.
+    A parent is on alone with probability q_1, and with its child with probability q_12; mu is half the
+    strength. With best codes the objective is a constant minus the sum of q_1 (c - mu)^2 and q_12 (c + s -
+    mu)^2, where c and s are cosine and sine of theta. The result has the coefficients from t^4 down.
 
     >>> len(derive_hedging_quartic().expression)
     5
@@ -83,11 +83,12 @@ def derive_hedging_quartic() -> Derivation:
 
 @cached_derivation
 def derive_tilt_slope() -> Derivation:
-    r"""Derive the slope in epsilon of the objective of two atoms at epsilon and 90° - epsilon.
+    """Derive the slope in epsilon of the objective of two atoms at epsilon and 90° - epsilon.
 
-    Both features are alone with q_1, together with q_12. Alone, a feature is rebuilt by its own atom;
-    together, by both alike. The symbol theta is epsilon, and mu half the strength of the l1 penalty. At
-    epsilon = 0 the slope is negative: the true dictionary is no minimum.
+    Each of two features is on alone with probability q_1, and both are on with q_12. A feature that is on
+    alone is reconstructed by its own atom, two by both atoms with equal activations. The symbol theta is
+    epsilon, and mu half the strength of the l1 penalty. At epsilon = 0 the slope is negative: the true
+    dictionary is no minimum.
 
     >>> found = derive_tilt_slope()
     >>> found.symbols, found.expression.subs(found.symbols[-1], 0).factor()
@@ -104,10 +105,10 @@ def derive_tilt_slope() -> Derivation:
 
 @cached_derivation
 def derive_absorbing_slope() -> Derivation:
-    r"""Derive the slope in theta of the objective of the parent's atom and one for both, at theta.
+    """Derive the slope in theta of the objective, for the parent's atom and one at theta for both features.
 
-    The second atom alone rebuilds the child, with q_2, and both features together, with q_12. mu is half the
-    strength of the l1 penalty.
+    The second atom alone is active while the child is on alone, with probability q_2, and while both features
+    are on, with q_12. mu is half the strength of the l1 penalty.
 
     >>> found = derive_absorbing_slope()
     >>> found.symbols, found.expression.subs({found.symbols[2]: 0, found.symbols[3]: sp.pi / 4})

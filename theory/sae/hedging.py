@@ -12,9 +12,9 @@ __all__ = ["check_hedging", "code_cost", "hedging_angle", "hedging_angle_l1", "h
 
 
 def check_hedging(**chances: float) -> tuple[float, ...]:
-    """Return probabilities of exclusive patterns as floats; raise a ValueError unless all are in (0, 1].
+    """Return the probabilities `chances` of exclusive patterns as floats, or raise a ValueError.
 
-    Their sum must be at most 1.
+    They must be in (0, 1], with a sum of at most 1.
     """
     checked = tuple(
         validation.number(name, chance, 0.0, 1.0, brackets="(]") for name, chance in chances.items()
@@ -34,7 +34,7 @@ def strength(l1: float) -> float:
 def code_cost(square: float, projection: float, l1: float) -> float:
     r"""Return the least of :math:`|x - h d|^2 + \lambda h` over activations h of one unit atom d.
 
-    `square` is the square of the length of x and `projection` is d x; `l1` is the strength.
+    `square` is :math:`|x|^2`, `projection` is d.x, and `l1` is the strength :math:`\lambda`.
 
     Examples
     --------
@@ -47,10 +47,11 @@ def code_cost(square: float, projection: float, l1: float) -> float:
 def hedging_angle(second_moment: npt.ArrayLike) -> float:
     r"""Return the angle from the first feature at which one latent has the least error, without l1 penalty.
 
-    For activations that are not negative, and no decoder bias, the leading eigenvector is best, as encoder
-    and decoder: :math:`\tan 2\theta = 2 m_{12}/(m_{11} - m_{22})`. So it hedges wherever both features are
-    ever on together, even if they are independent. With a decoder bias and a latent that is always on, the
-    same holds for the covariance, and independent features are not mixed. The page `sae` has the proof.
+    For activations that are not negative, and no decoder bias, the leading eigenvector of the second moments
+    m_ij is best as encoder and decoder: :math:`\tan 2\theta = 2 m_{12}/(m_{11} - m_{22})`. So the latent
+    mixes both features if they are ever on together, even if they are independent. With a decoder bias and a
+    latent that is always on, the same holds for the covariance, and independent features are not mixed. The
+    page `sae` has the proof.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ def hedging_angle(second_moment: npt.ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If it is not symmetric, or has equal eigenvalues: all angles are then as good.
+        If `second_moment` is not symmetric, or has equal eigenvalues, for which all angles are equally good.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def hedging_quartic(parent: float, both: float, l1: float) -> FloatArray:
     """Return the polynomial in t = tan(theta/2) of which the angle theta of `hedging_angle_l1` is a root.
 
     `parent` and `both` are the probabilities that the parent is on alone and with its child, `l1` is the
-    strength of the penalty; coefficients are from t^4 down.
+    strength of the penalty. The result, (5,), has the coefficients from t^4 down.
     """
     q1, q12 = check_hedging(parent=parent, both=both)
     mu = 0.5 * strength(l1)
@@ -99,10 +100,10 @@ def hedging_quartic(parent: float, both: float, l1: float) -> FloatArray:
 
 
 def hedging_angle_l1(parent: float, both: float, l1: float) -> float:
-    r"""Return the angle of one latent on a binary parent and child, with an l1 penalty and no decoder bias.
+    """Return the angle of one latent on a binary parent and child, with an l1 penalty and no decoder bias.
 
-    As long as the parent's latent is not switched off the penalty never keeps it from hedging: the page `sae`
-    has the objective.
+    The latent always mixes both features, whatever the penalty, unless it is off. The page `sae` has the
+    objective.
 
     Parameters
     ----------

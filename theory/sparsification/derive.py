@@ -20,9 +20,9 @@ __all__ = [
 def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     r"""Derive the flow with interference, minus the gradient of the loss with respect to the weights W_ik.
 
-    The loss is :math:`\sum_i (1-|W_i|^2)^2 + \sum_{j\ne i} \mathrm{ReLU}(W_i\cdot W_j)^2 + \lambda|W_i|_1`: a
-    symbol s_ij = 0 or 1 for each pair says whether the overlap counts, a symbol e_ik for each weight is its
-    sign. See Lecomte et al. (2024), §2.3.
+    The loss is :math:`\sum_i (1-|W_i|^2)^2 + \sum_{j\ne i} \mathrm{ReLU}(W_i\cdot W_j)^2 + \lambda|W_i|_1`:
+    the symbol s_ij is 1 where the overlap of a pair is positive, else 0, and e_ik is the sign of a weight.
+    See Lecomte et al. (2024), §2.3.
 
     >>> derive_flow(1, 1).expression
     Matrix([[-4*W_00**3 + 4*W_00 - e_00*lambda]])
@@ -79,9 +79,9 @@ def slope(expression: Any, n_weights: int) -> Any:
 def derive_rates(n_weights: int = 3) -> Derivation:
     r"""Derive the time derivatives of :math:`|W|^2` and :math:`|W|_1` along the flow, a column.
 
-    The flow is :math:`w_i' = w_i (1 - |W|^2) - \lambda`, for m' positive weights. At balance the first is
-    zero: :math:`1-|W|^2 = \lambda|W|_1/|W|^2`, and the second :math:`-\lambda m'^2 \mathrm{Var}/|W|^2` with
-    the variance as a mean of squares. See Lecomte et al. (2024), §2.4 and App. B.
+    The flow is :math:`w_i' = w_i (1 - |W|^2) - \lambda`, for m' positive weights. At balance, :math:`1-|W|^2
+    = \lambda|W|_1/|W|^2`, the first is zero, and the second is :math:`-\lambda m'^2 \mathrm{Var}/|W|^2`, with
+    the variance Var of the m' weights. See Lecomte et al. (2024), §2.4 and App. B.
 
     >>> derive_rates(1).expression.T
     Matrix([[-2*lambda*w1 - 2*w1**4 + 2*w1**2, -lambda - w1**3 + w1]])
@@ -93,10 +93,11 @@ def derive_rates(n_weights: int = 3) -> Derivation:
 
 @cached_derivation
 def derive_reduction(n_weights: int = 3) -> Derivation:
-    """Derive dg/dc and dt/dc, a column, of the flow reduced to |w_k| = A (v_k - c) with g = 1/A.
+    r"""Derive dg/dc and dt/dc, a column, of the flow reduced to |w_k| = A (v_k - c) with g = 1/A.
 
-    v_k are the sizes of the `n_weights` weights w_k at the start, which lose c, a threshold, and are scaled
-    by A. A and c are solved for so that every weight has its slope; it is the same A and c for all of them.
+    v_k are the sizes of the `n_weights` weights w_k at the start, from which a threshold c is subtracted. A
+    and c, the same for all weights, are such that every weight follows :math:`w_k' = w_k (1 - |W|^2) -
+    \lambda`.
 
     >>> derive_reduction(2).expression[0]
     (2*c**2/g**2 - 2*c*v1/g**2 - 2*c*v2/g**2 - 1 + v1**2/g**2 + v2**2/g**2)/lambda
@@ -114,12 +115,12 @@ def derive_reduction(n_weights: int = 3) -> Derivation:
 
 @cached_derivation
 def derive_limit_law() -> Derivation:
-    r"""Derive d zeta/dt and dy/dt of the weights left, where sums over m normal weights are their means.
+    r"""Derive d zeta/dt and dy/dt, for m normal weights, with sums over the weights replaced by their means.
 
-    The weights left are (v - c)/g, as in `derive_reduction`. With their initial deviation :math:`s/\sqrt m`
-    the threshold is :math:`\zeta = c\sqrt m/s`, and :math:`y = (g/s)^2`. The column is
-    :math:`\lambda\sqrt{my}` and :math:`2(M_2(\zeta) - y)`, :math:`M_2(\zeta) = E(|x| - \zeta)_+^2` over a
-    standard normal x. `solvers.sparsification.limit_law` integrates it.
+    At time t the nonzero weights are (v - c)/g, with initial sizes v and a threshold c. The initial standard
+    deviation is :math:`s/\sqrt m`, :math:`\zeta = c\sqrt m/s` and :math:`y = (g/s)^2`. The result is a column
+    of :math:`\lambda\sqrt{my}` and :math:`2(M_2(\zeta) - y)`, with :math:`M_2(\zeta) = E(|x| - \zeta)_+^2`
+    over a standard normal x. `solvers.sparsification.limit_law` integrates it.
 
     >>> derive_limit_law().expression[0]
     lambda*sqrt(m)*sqrt(y)
@@ -136,8 +137,8 @@ def derive_limit_law() -> Derivation:
 def derive_limit_moments() -> Derivation:
     """Derive E(|x| - zeta)_+^k for a standard normal x and k = 0, 1, 2, a column.
 
-    These are the m -> infinity limits of the share of nonzero weights, of the sum and of the sum of
-    squares of what is left of them, in units of the initial standard deviation.
+    For m -> infinity weights with the threshold zeta subtracted, in units of the initial standard deviation,
+    these are the share of nonzero weights, the sum of sizes over m and the sum of squares over m.
 
     >>> derive_limit_moments().expression[0]
     erfc(sqrt(2)*zeta/2)
@@ -149,16 +150,16 @@ def derive_limit_moments() -> Derivation:
 
 @cached_derivation
 def derive_tail_fluctuations() -> Derivation:
-    r"""Derive mean and variance of the number and l1 norm of the weights left: many, all from the tail.
+    r"""Derive mean and variance of number m' and l1 norm of the nonzero weights, if all are from the tail.
 
     The tail of the initial weights x is a Poisson process with density :math:`e^{-x}` (in units of its own
-    scale). Weights above a threshold c are left; Q(c) is their sum of :math:`(x - c)^2`. At balance and |W| =
-    1 the time in units 1/lam is :math:`u = \int dc/\sqrt{Q(c)}`; on average :math:`Q = 2 e^{-c}`, so :math:`u
-    = \sqrt2 e^{c/2}`, the number left is :math:`n = 2/u^2` and the l1 norm 1/u. Fluctuations of Q move c;
-    those of the number and of the sum of the weights left are correlated with them.
+    scale). Weights above a threshold c are nonzero; Q(c) is the sum of :math:`(x - c)^2` over them. At
+    balance and |W| = 1 the time in units 1/lam is :math:`u = \int dc/\sqrt{Q(c)}`; on average :math:`Q = 2
+    e^{-c}`, so :math:`u = \sqrt2 e^{c/2}`, their number is :math:`n = 2/u^2` and the l1 norm 1/u.
+    Fluctuations of Q move c, and are correlated with fluctuations of the number and of the sum.
 
-    A column, to second order for large n and with m' the number left: E m' - n and Var m'/n, both exactly 1;
-    (u E|W|_1 - 1) n, which is 4/3, and Var |W|_1, 1/3.
+    The result is a column, to second order for large n: E m' - n and Var m'/n, both exactly 1; (u E|W|_1 - 1)
+    n, which is 4/3; and Var |W|_1, 1/3.
 
     >>> derive_tail_fluctuations().expression.T
     Matrix([[1, 1, 4/3, 1/3]])
@@ -217,8 +218,9 @@ def derive_tail_fluctuations() -> Derivation:
 def derive_winner() -> Derivation:
     r"""Derive the time in which one weight goes from x0 to x, given the zeros r, s, -r - s of its speed.
 
-    By partial fractions :math:`\dot x = x - x^3 - \kappa` gives a sum of logarithms. Zeros are positive up to
-    :math:`\kappa = 2/\sqrt{27}`, the maximum of x - x^3: beyond it nothing survives.
+    The speed is :math:`\dot x = x - x^3 - \kappa`; by partial fractions the time is a sum of logarithms. r
+    and s are positive for :math:`\kappa` up to :math:`2/\sqrt{27}`, the maximum of x - x^3; for larger
+    :math:`\kappa` every weight dies.
 
     >>> sorted(str(symbol) for symbol in derive_winner().symbols)
     ['r', 's', 'x', 'x0']

@@ -28,7 +28,7 @@ _FORWARD, _FORWARD_HIGH = 1.4, 0.35
 def moments(zeta: float, out: FloatArray) -> None:
     """Write M_k = E(|x| - zeta)_+^k to out[k], for x standard normal and k = 0, ..., out.size - 1.
 
-    M_k is 2 k! times a tail of the ramp moments.
+    M_k is 2 k! times the tail T_k of `special.normal`.
     """
     if out.size <= 4 and (out.size < 4 or zeta < _FORWARD):
         low = tails(zeta)
@@ -95,10 +95,7 @@ class ParametricLaw:
 
 
 def _time_integral(zeta: FloatArray) -> FloatArray:
-    """Return the integral of M_2^(-1/2) from 0 to each zeta, M_2(z) = E(|x| - z)_+^2 for standard normal x.
-
-    By Gauss-Legendre on short panels.
-    """
+    """Return the integral of M_2^(-1/2) from 0 to each zeta; M_2(z) is E(|x| - z)_+^2, x standard normal."""
     ends, inverse = np.unique(zeta, return_inverse=True)
     x, weights = np.polynomial.legendre.leggauss(16)
     total, start = np.zeros(ends.size), 0.0
@@ -114,7 +111,8 @@ def _time_integral(zeta: FloatArray) -> FloatArray:
 def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
     r"""Return time, share, l1 norm and variance of the nonzero weights for m -> infinity, lam sqrt(m) -> 0.
 
-    Balance keeps the length at 1. With the `truncated_moments` :math:`M_k(\zeta)` of order k,
+    The balance of growth and l1 force keeps the encoding's length at 1. With the `truncated_moments`
+    :math:`M_k(\zeta)` of order k,
 
     .. math:: \lambda\sqrt m\, t = \int_0^\zeta \frac{dz}{\sqrt{M_2(z)}}, \quad
         \frac{m'}{m} = M_0(\zeta), \quad \frac{|W|_1}{\sqrt m} = \frac{M_1}{\sqrt{M_2}}, \quad
@@ -153,8 +151,9 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
 def limiting_relative_variance(share: npt.ArrayLike) -> FloatArray:
     """Relative variance of the nonzero weights among many normal ones, a function of their share m'/m; exact.
 
-    From pi/2 - 1 where all weights are there to 1 where few of many are left: the limit of Fig. 7 in Lecomte
-    et al. (2024), App. B, whose text says "not too far from 1". Errors are those of `truncated_moments`.
+    The result rises from pi/2 - 1, if all weights are nonzero, to 1, if few of many are. This is the limit of
+    Fig. 7 in Lecomte et al. (2024), App. B, whose text says "not too far from 1". Errors are those of
+    `truncated_moments`.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ __all__ = ["relative_variance_bounds", "scaling_law", "sums_above"]
 
 
 def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, FloatArray]:
-    r"""Return number of nonzero weights and l1 norm by the source's scalings, their open constants set to 1.
+    r"""Return number of nonzero weights and l1 norm by Lecomte et al.'s scalings, open constants set to 1.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, Float
 
 
 def _power_of_two_below(size: float) -> float:
-    """Return the power of two just below `size`, 1 for 0: in such units no square overflows, digits stay."""
+    """Return the largest power of two up to `size`, 1 for 0: a unit in which squares do not overflow."""
     return float(2.0 ** np.floor(np.log2(size))) if size > 0 else 1.0
 
 
 @kernel
 def sums_above(v: FloatArray, norm_1: FloatArray, norm_2: FloatArray) -> None:
-    """Write the sums over i <= k of v_i - v_k and of its square to norm_1[k] and norm_2[k]; v descends."""
+    """Write the sums over i <= k of v_i - v_k to norm_1[k], of (v_i - v_k)² to norm_2[k]; v descends."""
     norm_1[0] = norm_2[0] = 0.0
     for k in range(1, v.size):
         gap = v[k - 1] - v[k]
@@ -60,16 +60,17 @@ def sums_above(v: FloatArray, norm_1: FloatArray, norm_2: FloatArray) -> None:
 def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Bounds on the relative variance of the nonzero weights under the l1 force, by their number m'; exact.
 
-    Those left are the m' largest initial sizes less a threshold, which lies between the (m'+1)-th and the
-    m'-th of them. So their variance is constant, and their mean falls. See Lecomte et al. (2024), App. B and
-    Fig. 7. Errors are those of `scaling_law`.
+    The nonzero weights are the m' largest initial sizes minus a threshold, which is between the (m'+1)-th and
+    the m'-th size, times a common factor. Apart from this factor their variance is constant, and their mean
+    falls as the threshold rises. See Lecomte et al. (2024), App. B and Fig. 7. Errors are those of
+    `scaling_law`.
 
     Parameters
     ----------
     w0 : (m,) array_like of float
         Initial weights, any signs and order.
     nonzeros : array_like of int
-        Numbers m' of weights left, from 1 to the number of nonzero weights in `w0`; any shape.
+        Numbers m' of nonzero weights, from 1 to that of `w0`; any shape.
 
     Returns
     -------

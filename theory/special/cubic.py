@@ -33,9 +33,9 @@ class CubicRoots(NamedTuple):
     low: FloatArray
     """The negative root."""
     middle: npt.NDArray[np.complex128]
-    """The smaller of the others; beyond the critical kappa the one with the negative imaginary part."""
+    """The smaller nonnegative root; for kappa > 2/sqrt(27) the root with negative imaginary part."""
     high: npt.NDArray[np.complex128]
-    """The larger, or the one with the positive imaginary part."""
+    """The larger nonnegative root; for kappa > 2/sqrt(27) the root with positive imaginary part."""
     gap: npt.NDArray[np.complex128]
     """high - middle, without cancellation."""
 
@@ -44,7 +44,7 @@ class CubicRoots(NamedTuple):
 def cubic(kappa: float) -> tuple[float, complex, complex, complex]:
     """Return the low, middle and high root of x - x^3 = kappa for kappa >= 0, and high - middle.
 
-    Beyond kappa = 2/sqrt(27) the middle and the high one are conjugates, with negative and positive imaginary
+    For kappa > 2/sqrt(27) the middle and the high root are conjugate, with negative and positive imaginary
     part.
     """
     gap = (CRITICAL - kappa) + _REST
@@ -65,14 +65,14 @@ def cubic(kappa: float) -> tuple[float, complex, complex, complex]:
 def _all_roots(kappa: FloatArray, low: FloatArray, others: npt.NDArray[np.complex128]) -> None:
     """Write the roots of x - x^3 = kappa: low to `low`; middle, high and their distance to `others`.
 
-    There is a column for each kappa; `others` has the three rows.
+    `low` is (kappa.size,), `others` is (3, kappa.size).
     """
     for i in range(kappa.size):
         low[i], others[0, i], others[1, i], others[2, i] = cubic(kappa[i])
 
 
 def cubic_roots(kappa: npt.ArrayLike) -> CubicRoots:
-    r"""Return the three roots of :math:`x - x^3 = \kappa`, and how far the upper two are apart.
+    r"""Return the three roots of :math:`x - x^3 = \kappa`, and the distance of the upper two.
 
     Parameters
     ----------

@@ -22,11 +22,10 @@ def derive_ramp_moment(order: int) -> Derivation:
 
 @cached_derivation
 def derive_cubic_roots() -> Derivation:
-    r"""Derive the roots of x - x^3 = kappa by the triple angle, and the distance of the upper two.
+    """Derive the roots of x - x^3 = kappa by the triple angle, and the distance of the upper two.
 
-    x = A cos(v), with A such that cos(3v) is all that is left.
-
-    A column of the low, middle and high root, and of the distance between the last two.
+    The substitution is x = A cos(v), with A such that x - x^3 is a multiple of cos(3v). The result is a
+    column of the low, middle and high root, and of the distance between the last two.
 
     >>> roots = derive_cubic_roots()
     >>> roots.expression.subs(roots.symbols[0], 0).T

@@ -18,9 +18,9 @@ WIDE = 0.06
 
 
 def posterior(low: float, high: float) -> Callable[[FloatArray, float], Three]:
-    """Return the function (y, sigma) -> log density of y, mean and variance of v given y.
+    """Return the function (y, sigma) -> (log density of y, mean of v given y, variance of v given y).
 
-    v is uniform on [low, high] and y = v + sigma Z; see `posterior` of `ValueDistribution`.
+    v is uniform on [low, high] and y = v + sigma Z with standard normal Z.
     """
 
     def log_density_and_moments(y: FloatArray, sigma: float) -> Three:

@@ -72,7 +72,7 @@ def tails(x: float) -> tuple[float, float, float, float]:
 def ramps(x: float) -> tuple[float, float, float, float]:
     """Return H_n(x) = E (Z + x)_+^n / n! for n = 0, 1, 2, 3 at any x; Z is normal.
 
-    The tails for x < 0, a polynomial less the tails for x > 0.
+    For x < 0 these are tails T_n(-x) = E (Z + x)_+^n / n!; for x > 0, a polynomial plus or minus a tail.
     """
     t0, t1, t2, t3 = tails(abs(x))
     if x <= 0.0:
@@ -86,9 +86,9 @@ def all_tails(x: float, out: FloatArray) -> None:
 
     The relative error is 3e-15 max(1, x^2).
 
-    For x >= 1 the continued fraction gives the ratios: begun at step N, it leaves an error at step n of
-    exp(-2 x (N^(1/2) - n^(1/2))). Below it would need many steps. There the last two tails are integrals of
-    v^n phi(v + x)/n! over v > 0, and the recurrence adds.
+    For x >= 1 a continued fraction gives the ratios: begun at step N, it has an error of exp(-2 x (N^(1/2) -
+    n^(1/2))) at step n. For x < 1, where it would need many steps, the last two tails are integrals of v^n
+    phi(v + x)/n! over v > 0, and the others follow by a recurrence without subtractions.
     """
     last = out.size - 1
     if x >= 1.0 or last == 0:

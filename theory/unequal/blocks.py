@@ -52,19 +52,19 @@ class BlockLoss:
     per_feature: FloatArray
     """(k,): expected squared errors, without importance."""
     by_coefficients: FloatArray
-    """(k, k): derivative of each by its own coefficients."""
+    """(k, k): derivatives of the loss of output i by alpha_i, in row i."""
     by_b: FloatArray
-    """(k,): derivative of each by its bias."""
+    """(k,): derivative of the loss of each output by its bias b_i."""
     by_variance: FloatArray
-    """(k,): derivative of each by the variance of its noise."""
+    """(k,): derivative of the loss of each output by the variance s_i^2 of its interference."""
 
 
 @inner
 def _quadrature_rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: FloatArray) -> int:
     """Write nodes u in [0, 1] to `x`, weights to `w`, for a function of y = t + slope u; return their number.
 
-    It has kinks at y = 0 and y = -second, smoothed over a width s; elsewhere it is a polynomial of degree 7
-    at most.
+    The function has kinks at y = 0 and y = -second, smoothed over a width s, and is a polynomial of degree 7
+    at most elsewhere.
     """
     cuts = np.zeros(6)
     cuts[5] = 1.0
@@ -99,11 +99,11 @@ def _quadrature_rule(t: float, slope: float, second: float, s: float, x: FloatAr
 
 @inner
 def _add_point(t: float, s: float, target: float, x: FloatArray, weight: float, out: FloatArray) -> None:
-    """Add to `out` `weight` times the loss at one point of a quadrature, and its derivatives.
+    """Add `weight` times the loss at one point x of a quadrature, and its derivatives, to `out`.
 
     The loss is E (target - ReLU(t + s z))^2 over a standard normal z. t is the mean of the output's
-    pre-activation, a bias plus a sum of coefficients times values x of features. `out` has the loss, then
-    its derivatives with respect to s^2, to t, and to each coefficient: x.size + 3 numbers.
+    pre-activation: a bias plus coefficients times the values x of features. `out` has the loss, then its
+    derivatives with respect to s^2, to t, and to each coefficient: x.size + 3 numbers.
     """
     at = t / s
     far = tails(abs(at))
@@ -145,12 +145,12 @@ def _add_pattern(
 ) -> None:
     """Add to `out` the loss and derivatives of output i for one pattern of on and off, with weight `chance`.
 
-    The output is ReLU(slopes.x + b + s z), z a normal variable; `on` says which features are on, and
-    `uniform` whether their values are uniform on [0, 1], or always 1. `out` is a row of `losses`: the loss,
-    then its derivatives with respect to s^2, bias and coefficients.
+    The output is ReLU(slopes.x + b + s z), z a standard normal variable, and its target is x_i. `on` says
+    which features are on, and `uniform` whether their values are uniform on [0, 1], or always 1. `out` has
+    the loss, then its derivatives with respect to s^2, bias and coefficients.
 
-    Two uniform values are integrated piece by piece. Of three or four the one with the steepest slope is, and
-    each of the others by 8 points.
+    For one or two uniform values the quadrature is split at kinks. For three or four it is split for the
+    value with the steepest slope; each of the others has 8 points.
     """
     k = on.size
     x, order = np.zeros(k), np.zeros(k, np.int64)
@@ -200,9 +200,9 @@ def losses(
 ) -> FloatArray:
     """Return rows (loss, its derivatives with respect to variance, bias and coefficients), one an output.
 
-    A block is a group of k features that depend on each other. Output i is ReLU(alpha_i.x + b_i + z), z
-    normal of this variance and `alpha`, (k, k); the patterns, one a row, have the probabilities `chances`.
-    Values of features that are on are uniform on [0, 1] if `uniform`, else 1.
+    A block is a group of k features that depend on each other; its on/off patterns, one a row, have the
+    probabilities `chances`. Output i is ReLU(alpha_i.x + b_i + z_i), with row i of `alpha`, (k, k), and
+    normal z_i of variance[i]. Values of features that are on are uniform on [0, 1] if `uniform`, else 1.
     """
     k = b.size
     out = np.zeros((k, 3 + k))
@@ -227,7 +227,7 @@ def table(law: Features) -> tuple[IntArray, FloatArray]:
 
 
 def block_law(name: str, law: Features) -> Features:
-    """Return `law`; raise a ValueError unless it has at most 4 features, uniform or binary, not `exactly`."""
+    """Return `law`; ValueError unless it has at most 4 features, uniform or binary, and no `exactly`."""
     validation.instance(name, law, Features)
     if law.n_features > MOST:
         raise ValueError(f"`{name}` must have at most {MOST} features; got {law.n_features}.")
@@ -260,7 +260,7 @@ def block_losses(
         Biases, with the means of the interference, of size 1e50 at most, and the variances s_i^2 of the
         interference, from 0 to 1e100.
     law : Features
-        Of the block: at most 4 features, uniform or binary.
+        Law of the block's features, at most 4, uniform or binary.
 
     Returns
     -------
@@ -363,18 +363,16 @@ def least_noise(
 
 
 def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
-    """Capacity matrices of all blocks of a model: the blocks of the projection on the rows of M S^(1/2).
+    """Capacity matrices of a model: the diagonal blocks of the projection on the rows of M S^(1/2).
 
-    S is the features' covariance.
-
-    Errors are those of `block_losses`.
+    S is the features' covariance. Errors are those of `block_losses`.
 
     Parameters
     ----------
     M : (n, n) array_like of float
         Decoder times encoder.
     law : Features
-        With n features; its groups are the blocks, and each other feature is one.
+        Law of n features; its groups are the blocks, and each other feature is a block of one.
 
     Returns
     -------
@@ -401,14 +399,14 @@ def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
 
 
 def partial_dependence(table: Group, strength: float) -> Group:
-    """Return a group mixed with independent features of the same probabilities.
+    """Return a mixture of a group with independent features of the same probabilities.
 
     Parameters
     ----------
     table : indices, patterns, probabilities
         One of the `groups` of `Features`, of at most 16 features.
     strength : float
-        Share of the group's own table: 1 leaves it, 0 makes the features independent.
+        Weight of the group in the mixture: 1 leaves it unchanged, 0 makes the features independent.
 
     Returns
     -------
@@ -440,20 +438,20 @@ def partial_dependence(table: Group, strength: float) -> Group:
 
 
 def independent_copies(law: Features, copies: int) -> Features:
-    """Return the law of so many independent copies of a block, one after the other.
+    """Return the law of `copies` independent copies of a block, one after the other.
 
     Errors are those of `block_losses`.
 
     Parameters
     ----------
     law : Features
-        Of one block, not given `exactly`.
+        Law of one block, without `exactly`.
     copies : int
 
     Returns
     -------
     Features
-        Of copies times n_features.
+        Law of copies times law.n_features features.
 
     Examples
     --------

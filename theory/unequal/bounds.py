@@ -35,13 +35,13 @@ _MU_POINTS = 25  # values of mu that are tried first
 def loss_bound(law: Features, n_hidden: int) -> float:
     """Lower bound on the loss of every model ReLU(M x + b) with rank(M) <= n_hidden.
 
-    The cost is O(n log n), multiplied for groups by their size and number of patterns: a second or two for a
-    million features. For synchronous groups the bound is 0.
+    The cost is O(n log n), for groups times their size and number of patterns: a second or two for a million
+    features. For synchronous groups the bound is 0.
 
     Parameters
     ----------
     law : Features
-        Values uniform on [0, scale]; independent features, each p 1e-100 at least, or groups.
+        Law with values uniform on [0, scale]; independent features, with p of at least 1e-100, or groups.
     n_hidden : int
         At least 1.
 
@@ -49,8 +49,8 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     -------
     float
         Mean of importance times the loss of each feature: the largest bound known. Proved at every n_features
-        and for all biases (see the module); relative rounding error 1e-12. For equal features the larger of
-        this bound and that for any decoder (`theory.codes.decoder_bound`).
+        and for all biases (see the module); relative rounding error 1e-12. For equal features it is at least
+        `theory.codes.decoder_bound`, which holds for any decoder.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def loss_bound(law: Features, n_hidden: int) -> float:
 def any_decoder_bound(p: Real, ratio: Real) -> FloatArray:
     """Return a lower bound on the loss per feature of any decoder of n_hidden linear measurements.
 
-    It is `theory.codes.decoder_bound` without checks: p in (0, 1], ratio = n_hidden/n_features; arrays
+    This is `theory.codes.decoder_bound` without checks: p in (0, 1], ratio = n_hidden/n_features; arrays
     broadcast.
     """
     left, rate = np.maximum(p - ratio, 0.0), math.log(math.pi * math.e / 6.0)
@@ -86,8 +86,8 @@ def any_decoder_bound(p: Real, ratio: Real) -> FloatArray:
 def alike_bound(p: Real, ratio: Real) -> FloatArray:
     """Return a lower bound on the loss per feature of ReLU(M x + b) for equal features, in broadcast shape.
 
-    It is the best of those by steps 7 and 8 of the proof on the page "A bound for features that differ".
-    Arrays broadcast and are not checked: p in (0, 1), ratio = rank(M)/n_features in (0, 1].
+    It is the larger of two bounds, by steps 7 and 8 of the proof on the page "A bound for features that
+    differ". Arrays broadcast and are not checked: p in (0, 1), ratio = rank(M)/n_features in (0, 1].
     """
     shape = np.broadcast(p, ratio).shape
     p, r = np.atleast_1d(*np.broadcast_arrays(p, ratio))
@@ -115,19 +115,19 @@ def alike_bound(p: Real, ratio: Real) -> FloatArray:
 
 
 def _sampled_weights(draw: FloatArray) -> FloatArray:
-    """Return theta, the probability with which step 8 of the proof draws a feature with draw = p (1 - p)/mu.
+    """Return theta = min(draw, 1 - exp(-7 draw/6)), below 1 also after rounding, for draw = p (1 - p)/mu.
 
-    The proof is on the page "A bound for features that differ". theta is the smaller of 1 - exp(-7 draw/6)
-    and draw, below 1 also after rounding; mu > 0 is free.
+    theta is the probability with which step 8 of the proof on the page "A bound for features that differ"
+    draws a feature; mu > 0 is the proof's free number.
     """
     return np.minimum(np.minimum(draw, -np.expm1(-_RATE * draw)), 1.0 - 1e-9)
 
 
 def _best_draw(ratio: FloatArray) -> FloatArray:
-    """Return the draw = p (1 - p)/mu at which log(theta/ratio)/draw is largest; mu > 0 is the proof's.
+    """Return the draw = p (1 - p)/mu at which log(theta/ratio)/draw is largest.
 
-    `ratio` is rank(M)/n_features. theta is the probability with which the proof draws a feature at this draw,
-    the smaller of 1 - exp(-7 draw/6) and draw.
+    `ratio` is rank(M)/n_features. In the proof of `loss_bound` mu > 0 is a free number, and theta = min(draw,
+    1 - exp(-7 draw/6)) the probability with which a feature is drawn.
     """
     rare = math.e * ratio
     draw = np.maximum(-np.log1p(-np.minimum(np.sqrt(ratio), 0.9)) / _RATE, _TURN)
@@ -140,14 +140,13 @@ def _best_draw(ratio: FloatArray) -> FloatArray:
 
 
 def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> FloatArray:
-    """Return minus the chord of `derive_chord_loss` that touches at u, at z = `ratio`: to be minimised.
+    """Return minus the value at z = `ratio` of the chord that touches at u = log(theta/z), in units of D.
 
-    The chord is the line from loss 0 at z = theta that touches the least loss of an output as a function of
-    its share z of the dimensions. It is in units of D, the loss of a dead output, and u is log(theta/z) where
-    it touches. `ratio` is the mean of z over the outputs; their mean loss is at least the chord there.
-    `strength` is beta times draw = p (1 - p)/mu, and beta that at which the chord touches at u: an output
-    loses D x/(1 + x), x = beta log(theta/z). theta, the probability with which the proof draws its feature,
-    is the smaller of 1 - exp(-7 draw/6) and draw.
+    With the share z of the dimensions an output loses at least D x/(1 + x), x = beta log(theta/z); D is the
+    loss of a dead output. The chord is the line from loss 0 at z = theta that touches this curve, with the
+    beta for which it does so at u. `ratio` is the mean of z over the outputs, whose mean loss is at least the
+    chord's value there. `strength` is beta times draw = p (1 - p)/mu, and theta = min(draw, 1 - exp(-7
+    draw/6)) the probability with which the proof draws a feature.
     """
     mixed = (1.0 - (1.0 + u) * np.exp(-u)) / np.expm1(-u) ** 2
     theta = _sampled_weights(strength * u * u / (np.expm1(u) - u))
@@ -155,14 +154,15 @@ def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> F
 
 
 def _selections(law: Features) -> list[FloatArray]:
-    """Return an array for each choice of a member from every group: rows p, weight and number of features.
+    """Return an array for each choice of one member from every group, with rows p, weight and number.
 
-    The features chosen are independent, and the loss is at least the sum of the bounds of all choices: there
-    are as many as members in the largest group, so that each feature is chosen, and its weight, importance
-    times scale², is divided equally among the choices that it is in. A column is a feature without a group,
-    of number 1; or a chosen member where the rest of its group has one of its patterns: p is given that
-    pattern, and the number is the pattern's probability, a share of a feature. Columns rise with p; those
-    without weight, or always on, are left out.
+    The features of a choice are independent, and the loss is at least the sum of the bounds of all choices.
+    There are as many choices as members in the largest group. The weight of a feature, importance times
+    scale², is divided equally among the choices that contain it.
+
+    A column is a feature without a group, with the number 1; or a chosen member together with one pattern of
+    the rest of its group. Then p is conditional on that pattern, and the number is the pattern's probability.
+    Columns rise with p; features without weight, or always on, are left out.
     """
     weight = law.importance * law.scale**2
     alone = np.setdiff1d(np.arange(law.n_features), [i for members, _, _ in law.groups for i in members])
@@ -187,7 +187,7 @@ def _selections(law: Features) -> list[FloatArray]:
 
 
 def _best_bound(rows: FloatArray, m: int) -> float:
-    """Return the best lower bound on the total loss of classes of features, by matrices of rank m.
+    """Return the best lower bound on the total loss of classes of features, for matrices M of rank m.
 
     Each column of `rows` is a class: p, weight (importance times scale²) and number of its features.
     """
@@ -204,9 +204,10 @@ def _best_bound(rows: FloatArray, m: int) -> float:
 
 
 def _merge_similar_rows(rows: FloatArray) -> FloatArray:
-    """Return at most some 400 classes, rows p, weight and number: neighbours of similar p averaged.
+    """Return at most some 400 classes of features, in which neighbours of similar p are averaged.
 
-    The weight of a class is importance times scale²; neighbours in `rows` have the next larger p.
+    A class is a column of `rows` and of the result: p, weight (importance times scale²) and number of
+    features. Columns rise with p.
     """
     same = np.append(True, np.any(rows[:2, 1:] != rows[:2, :-1], axis=0))
     starts = np.flatnonzero(same)
@@ -220,11 +221,11 @@ def _merge_similar_rows(rows: FloatArray) -> FloatArray:
 
 
 def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tuple[float, float]) -> float:
-    """Return the mu > 0 at which the lower bound total(rows, m, mu, family) is largest: a grid's, refined.
+    """Return the mu > 0 with the largest lower bound total(rows, m, mu, family), by a grid and refinement.
 
     mu is the free number of the proof on the page "A bound for features that differ", `family` its constants
-    (C, h). Columns of `rows` are classes of features, with rows p, weight (importance times scale²) and
-    number of features; m is n_hidden.
+    (C, h). A column of `rows` is a class of features: p, weight (importance times scale²) and number of
+    features; m is n_hidden.
     """
 
     def bound(log_mu: float) -> float:
@@ -258,8 +259,9 @@ def row_loss(p: FloatArray, mu: FloatArray | float, family: tuple[float, float])
     """Return D p q/(D + p q) at q = mu/C, a lower bound on the loss of an output with interference q.
 
     D = 1/(h/p + 9/(4 (1 - p))) bounds the loss of an output with diagonal weight <= 0. p are the
-    probabilities of the outputs' features, and the result has their shape. This is step 7 of the proof (the
-    page "A bound for features that differ"), `family` its constants (C, h), mu > 0 its free number.
+    probabilities of the outputs' features, and the result has their shape. `family` are the constants (C, h)
+    and mu > 0 the free number of the proof on the page "A bound for features that differ", whose step 7 this
+    is.
     """
     C, h = family
     dead, push = _dead_share(p, h), p * mu / C
@@ -272,9 +274,10 @@ def row_logarithm(
     """Return D and beta = p mu/(C D): an output loses D x/(1 + x) or more, with x = beta log(theta/z).
 
     D = 1/(h/p + 9/(4 (1 - p))) bounds the loss of an output with diagonal weight <= 0; both arrays have the
-    shape of p, the probabilities of the outputs' features. This is step 8 of the proof (the page "A bound for
-    features that differ"), `family` its constants (C, h), mu > 0 its free number; z, from 0 to theta, is the
-    output's share of the n_hidden dimensions, theta the probability with which the proof draws its feature.
+    shape of p, the probabilities of the outputs' features. z, from 0 to theta, is the output's share of the
+    n_hidden dimensions. `family` are the constants (C, h) and mu > 0 the free number of the proof on the page
+    "A bound for features that differ", whose step 8 this is; theta is the probability with which the proof
+    draws the feature.
     """
     C, h = family
     dead = _dead_share(p, h)
@@ -282,11 +285,11 @@ def row_logarithm(
 
 
 def _line_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
-    """Return the lower bound on the total loss of classes of features by step 7 of the proof, at this mu.
+    """Return the lower bound, by step 7 of the proof, on the total loss of classes of features.
 
-    The proof is on the page "A bound for features that differ", and mu its free number. `rows` are p, weight
-    (importance times scale²) and number of features of the classes, m is n_hidden, `family` the constants
-    (C, h). It is the least of a knapsack problem.
+    A column of `rows` is a class: p, weight (importance times scale²) and number of features; m is n_hidden.
+    mu is the free number and `family` the constants (C, h) of the proof on the page "A bound for features
+    that differ". The bound is the minimum of a knapsack problem.
     """
     p, w, counts = rows
     theta, loss = np.minimum(p * (1.0 - p) / mu, 1.0), w * row_loss(p, mu, family)
@@ -297,11 +300,11 @@ def _line_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]
 
 
 def _logarithm_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
-    """Return the lower bound on the total loss of classes of features by step 8 of the proof, at this mu.
+    """Return the lower bound, by step 8 of the proof, on the total loss of classes of features.
 
-    The proof is on the page "A bound for features that differ", and mu its free number. `rows` are p, weight
-    (importance times scale²) and number of features of the classes, m is n_hidden, `family` the constants
-    (C, h); the Lagrange multiplier lambda of the m dimensions is the best one.
+    A column of `rows` is a class: p, weight (importance times scale²) and number of features; m is n_hidden.
+    mu is the free number and `family` the constants (C, h) of the proof on the page "A bound for features
+    that differ". The bound is maximised over the Lagrange multiplier of the m dimensions.
     """
     p, w, counts = rows
     theta = _sampled_weights(p * (1.0 - p) / mu)
@@ -337,9 +340,9 @@ def _logarithm_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, f
 def _larger_root(beta: FloatArray, g: FloatArray) -> FloatArray:
     """Return the larger root of u = 2 log(1 + beta u) + g; 0 where there is none.
 
-    With y = (1 + beta u)/(2 beta) it is the root above 1 of y - log y = s, a branch of Lambert's W, and
-    Newton's steps fall to it from y = 1 + sqrt(2 (s - 1)) + s - 1. They are taken in u, as rounding of y, and
-    so SciPy's function, loses u where beta is small.
+    y = (1 + beta u)/(2 beta) is the root above 1 of y - log y = s, a branch of Lambert's W. Newton's steps
+    fall to it from y = 1 + sqrt(2 (s - 1)) + s - 1. They are taken in u: for small beta u is lost to the
+    rounding of y, and so with SciPy's function.
     """
     over = 0.5 / beta + np.log(2.0 * beta) + 0.5 * g - 1.0  # s - 1
     u = 2.0 * np.log(2.0 * beta) + g + 2.0 * np.sqrt(2.0 * np.maximum(over, 0.0))

@@ -25,7 +25,7 @@ __all__ = [
 def independent(law: Any, n_features: int | None = None) -> Features:
     """Return `law` as a `Features`; raise a ValueError unless its features are independent.
 
-    With `n_features`, a number p stands for that many features.
+    With `n_features`, `law` may also be a number p, for that many uniform features.
     """
     if n_features is not None:
         law = as_features(law, n_features)
@@ -39,7 +39,7 @@ def independent(law: Any, n_features: int | None = None) -> Features:
 def independent_uniform(law: Any, n_features: int | None = None) -> Features:
     """Return `law` as a `Features`; ValueError unless its features are independent, with uniform values.
 
-    With `n_features`, a number p stands for that many features.
+    With `n_features`, `law` may also be a number p, for that many features.
     """
     return uniform(independent(law, n_features))
 
@@ -54,10 +54,10 @@ def uniform(law: Any) -> Features:
 
 
 def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
-    r"""Share of each output's variance that is its own feature's, :math:`M_{ii}^2 v_i/\sum_j M_{ij}^2 v_j`.
+    r"""Share of its own feature in each output's variance, :math:`M_{ii}^2 v_i/\sum_j M_{ij}^2 v_j`.
 
-    Their sum is at most the rank of M. For features of one variance see Scherlis et al. (2022),
-    Polysemanticity and capacity, arXiv 2210.01892.
+    v_j are the variances of the features. The capacities sum to at most the rank of M. For features of one
+    variance see Scherlis et al. (2022), Polysemanticity and capacity, arXiv 2210.01892.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
     Raises
     ------
     ValueError
-        If an argument is out of range, or `law` for another number of features or not independent.
+        If an argument is out of range, or `law` is for another number of features or not independent.
 
     Examples
     --------
@@ -120,12 +120,13 @@ def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
 
 @validation.finite
 def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> FloatArray:
-    r"""Loss of each output less its macroscopic loss, to first order in the third and fourth cumulants.
+    r"""Loss of each output minus its macroscopic loss, to first order in the third and fourth cumulants.
 
-    It is Edgeworth's expansion, as in `theory.rug.edgeworth_correction`, about `theory.rug.loss` at a = M_ii,
-    sigma the standard deviation of the interference of output i, and b_i plus a times the mean of the
-    interference. The cumulants of the interference are :math:`\kappa_k = \sum_{j \ne i} (M_{ij}/M_{ii})^k
-    c_k(x_j)`, with the cumulants c_k of x_j. Errors are those of `capacities`.
+    The macroscopic loss is `theory.rug.loss` at the scale a = M_ii, the standard deviation sigma of the
+    interference of output i, and the bias b_i plus a times the mean of the interference. The correction is
+    Edgeworth's, as in `theory.rug.edgeworth_correction`. The cumulants of the interference are
+    :math:`\kappa_k = \sum_{j \ne i} (M_{ij}/M_{ii})^k c_k(x_j)`, with the cumulants c_k of x_j. Errors are
+    those of `capacities`.
 
     Parameters
     ----------

@@ -12,7 +12,9 @@ __all__ = [
 
 @cached_derivation
 def derive_interference_variance() -> Derivation:
-    """Derive the variance of the interference, in units of the diagonal, from the capacity's definition.
+    """Derive v (1 - c)/c, the variance of the interference in units of the diagonal, at capacity c.
+
+    v is the variance of a feature, and c its share in the variance of its output.
 
     >>> derive_interference_variance().expression
     -variance*(capacity - 1)/capacity
@@ -24,10 +26,10 @@ def derive_interference_variance() -> Derivation:
 
 @cached_derivation
 def derive_row_loss() -> Derivation:
-    r"""Derive D p q/(D + p q), the minimum of D s² + p q (1 - s)² over s: the least loss of an output.
+    """Derive D p q/(D + p q), the minimum of D s² + p q (1 - s)² over s: the least loss of an output.
 
-    D is the loss of a dead output, q the interference, p the probability of its feature. s² is the share of D
-    that is lost by the mean of the output; see the page "Features that differ".
+    D is the loss of a dead output, q its interference, p the probability that its feature is on. D s² is the
+    error of the output's mean; see the page "Features that differ".
 
     >>> derive_row_loss().expression
     D*p*q/(D + p*q)
@@ -45,8 +47,8 @@ def derive_chord_loss() -> Derivation:
     An output with the share z of the dimensions loses D x/(1 + x) at least, where x = beta log(theta/z); D is
     the loss of a dead output, and theta the probability with which the proof of `theory.unequal.loss_bound`
     draws its feature. The chord is the straight line from the loss 0 at z = theta that touches this curve, at
-    the z with log(theta/z) = u. A column of the beta for which it touches at u, and of the chord's value over
-    D at z = r.
+    the z with log(theta/z) = u. The result is a column of the beta for which it touches at u, and of the
+    chord's value over D at z = r.
 
     >>> derive_chord_loss().expression[0]
     -(u - exp(u) + 1)/u**2
@@ -64,7 +66,8 @@ def derive_chord_loss() -> Derivation:
 def derive_weak_interference_loss() -> Derivation:
     """Derive the loss of two features that share m dimensions so that the slopes of their losses are equal.
 
-    A feature loses kappa (1/c - 1) at its capacity c, here below 1; kappa is a constant of the feature.
+    A feature loses kappa (1/c - 1) at its capacity c < 1, with a constant kappa for each feature. The two
+    capacities sum to m.
 
     >>> found = derive_weak_interference_loss()
     >>> sp.expand(found.expression.subs(dict(zip(found.symbols, [1, 4]))))
@@ -79,10 +82,11 @@ def derive_weak_interference_loss() -> Derivation:
 
 @cached_derivation
 def derive_tail_loss() -> Derivation:
-    r"""Derive the loss, divided by kappa_1, of features whose kappa falls by a power law, on m neurons.
+    """Derive the loss, divided by kappa_1, of features whose kappa falls by a power law, on m neurons.
 
     Feature i has kappa_i = kappa_1 i^{-2 alpha} and loses kappa_i (1/c_i - 1) at capacity c_i. The first s
-    features have capacity 1 and lose nothing; the others have (s/i)^alpha. The sum of all capacities is m.
+    features have capacity 1 and lose nothing; feature i > s has capacity (s/i)^alpha. The capacities sum to
+    m.
 
     >>> found = derive_tail_loss()
     >>> found.expression.subs(found.symbols[0], 2)

@@ -38,17 +38,17 @@ _NONE = -1
 def priority_loss(law: Features, n_hidden: int) -> float:
     """Loss per feature of the best priority code found, an upper bound on the least loss.
 
-    In a *plane*, two hidden dimensions that several features share, encodings have ever smaller lengths, with
-    ratios that tend to infinity: while a feature is on, most outputs of features with smaller lengths are 0.
-    Other features are exact, with a hidden dimension of their own. Features are sorted by p (importance
-    scale²)^(1/2): the first ones are exact, the others are distributed over the planes, and how many are
-    exact is found by a search. If there are groups, neighbours within planes of up to 64 features are swapped
-    while the loss falls. `loss_bound` is a lower bound for all models.
+    A *plane* is two hidden dimensions that several features share. Lengths of its encodings have ratios that
+    tend to infinity: while a feature is on, most outputs of features with shorter encodings are 0. Other
+    features are exact, with a hidden dimension of their own. Features are sorted by p (importance
+    scale²)^(1/2): the first ones are exact, the others are distributed over the planes. A search finds how
+    many are exact. If there are groups, neighbours within planes of up to 64 features are swapped while the
+    loss falls. `loss_bound` is a lower bound for all models.
 
     Parameters
     ----------
     law : Features
-        Values uniform on [0, scale]; independent features, or groups.
+        Law with values uniform on [0, scale]; independent features, or groups.
     n_hidden : int
         At least 1.
 
@@ -77,20 +77,20 @@ def priority_weights(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weights of a code of exact features and priority planes, whose lengths differ by a finite factor.
 
-    An exact feature has a hidden dimension of its own. A plane is two dimensions that several features share,
-    with ever shorter encodings: while a longer one is on, the outputs of most shorter ones are 0 as a rule.
-    Errors are those of `priority_loss`.
+    An exact feature has a hidden dimension of its own. A plane is two hidden dimensions that several features
+    share, with ever shorter encodings: while a feature is on, most outputs of features with shorter encodings
+    are usually 0. Errors are those of `priority_loss`.
 
     Parameters
     ----------
     law : Features
-        Values uniform on [0, scale]; independent features, or groups.
+        Law with values uniform on [0, scale]; independent features, or groups.
     n_hidden : int
         At least 1.
     reach : float, optional
         Length of the longest encoding of a plane over that of the shortest, from 1 to 1e12; lengths fall
-        geometrically. As it grows, the loss of the weights tends to `priority_loss`, except that there an
-        output on a plane counts as dropped where that is better.
+        geometrically. As `reach` grows, the loss tends to that of `priority_loss`, in which, however, outputs
+        on a plane are dropped where that is better.
 
     Returns
     -------
@@ -127,9 +127,9 @@ def priority_weights(
 def plane_angles(k: int) -> tuple[FloatArray, FloatArray]:
     """Return the angles of k encodings in two dimensions, and of the directions that their outputs read.
 
-    Both are (k,), in radians, in order of priority: the longest encoding is the first. Two or more encodings
-    are in the first quadrant, then one is at 180 and one at 270 degrees. Each output is orthogonal to the
-    feature before it and away from those before that one.
+    Both are (k,), in radians, with the longest encoding first. The first max(k - 2, 2) encodings are in the
+    first quadrant, the others at 180 and 270 degrees. Each output has weight 0 on the feature before it, and
+    weights of at most 0 on earlier ones.
     """
     first = max(k - 2, 2)
     angle = np.append(np.linspace(0.0, 0.5 * np.pi, first), [np.pi, 1.5 * np.pi])[:k]
@@ -164,9 +164,10 @@ class _PlaneAssignment:
     def deal(self, n_exact: int, n_planes: int, keep_groups: bool) -> tuple[IntArray, IntArray]:
         """Return the features of all planes, one plane after the other, and where each plane starts.
 
-        A plane is two hidden dimensions that several features share. All but the first `n_exact` features by
-        priority, p (importance scale²)^(1/2), are dealt to `n_planes` planes in turn, forwards and backwards;
-        if `keep_groups`, groups are dealt as a whole. The starts end with the number of features dealt.
+        A plane is two hidden dimensions that several features share. Features are sorted by p (importance
+        scale²)^(1/2). All but the first `n_exact` are dealt to `n_planes` planes in turn, forwards and
+        backwards; if `keep_groups`, groups are dealt as a whole. The last of the starts is the number of
+        features dealt.
         """
         rest = self.order[n_exact:]
         unit = np.arange(rest.size)
@@ -181,12 +182,12 @@ class _PlaneAssignment:
         return rest[by_plane], np.searchsorted(plane[by_plane], np.arange(n_planes + 1))
 
     def total(self, n_exact: int, n_planes: int) -> tuple[float, IntArray, IntArray]:
-        """Return (total loss, features that are not exact, plane by plane, index of each plane's first).
+        """Return the total loss, the features on planes, plane by plane, and where each plane starts.
 
         `n_exact` features are exact: each has a hidden dimension of its own, and no loss. The others share
-        `n_planes` planes, of two dimensions each, in the better of two assignments if there are groups. A
-        feature is dropped, its output a constant, where that is better; without planes all of them are. The
-        indices end with the number of these features, unless there are no planes.
+        `n_planes` planes, of two dimensions each; if there are groups, in the better of two assignments. A
+        feature is dropped, its output a constant, where that is better. Without planes all of them are
+        dropped, and the starts are [0]; otherwise the last of the starts is the number of features on planes.
         """
         if n_planes == 0:
             rest = self.order[n_exact:]
@@ -201,11 +202,11 @@ class _PlaneAssignment:
 
 
 def _best_code(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]]:
-    """Return the best priority code on n_hidden dimensions: its loss per feature, exact features and planes.
+    """Return loss per feature, exact features and planes of the best priority code on n_hidden dimensions.
 
     Exact features have a dimension of their own. A plane is two dimensions that several features share: while
-    one of higher priority is on, the outputs of most later ones are 0. Returned are the indices of the exact
-    features and, for each plane, of its features, in order of priority.
+    one of higher priority is on, the outputs of most later ones are 0. Exact features, and those of each
+    plane in order of priority, are arrays of indices.
     """
     dealer = _PlaneAssignment(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
@@ -241,15 +242,15 @@ Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
 
 @inner
 def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
-    """Let feature j silence later outputs of its plane: update `work`; return how many groups silence.
+    """Add feature j to those that silence later outputs of its plane; return how many groups silence them.
 
     While a feature that silences is on, the later outputs are 0. A group silences if one of its features
-    does; `count` is the number of such groups before. `table` has six
-    arrays: of each feature its probability, its group (-1 for none) and its column in the group's patterns;
-    where each group's rows of patterns begin; the patterns; and their probabilities. `work` has three: for
-    each pattern, whether a silencing feature is on in it; for each group the probability of these patterns,
-    -1 for a group that does not silence, and as last entry the probability that a silencing feature without a
-    group is on; and the indices of the groups that silence.
+    does; `count` is the number of such groups before the call. `table` has six arrays: of each feature its
+    probability, its group (-1 for none) and its column in the group's patterns; where each group's rows of
+    patterns begin; the patterns; and their probabilities. `work`, three arrays, is updated: for each pattern,
+    whether a silencing feature is on in it; for each group the probability of these patterns, -1 for a group
+    that does not silence, and as last entry the probability that a silencing feature without a group is on;
+    and the indices of the groups that silence.
     """
     (p, group, column, rows, patterns, chances), (marked, some_on, silencing) = table, work
     g = group[j]
@@ -270,13 +271,11 @@ def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
 
 @inner
 def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
-    """Reset `work` so that no feature of `plane` silences later outputs; return 0, how many groups do.
+    """Reset `work` so that no feature of `plane` silences later outputs; return 0, the number that do.
 
     While a feature that silences is on, later outputs are 0. `plane` has the indices of the features that may
-    have silenced so far. Of `table` (probabilities, groups, columns, rows, patterns, chances) the group of
-    each feature, -1 for none, and where each group's rows of patterns begin are used. Of `work` (marked,
-    some_on, silencing) two arrays are reset: whether a silencing feature is on in a pattern, to False, and
-    the probability of that for each group, to -1, with 0 as last entry, for features without a group.
+    have silenced outputs so far. `table` and `work` are described in `_let_silence`. Flags of patterns are
+    set to False, probabilities of groups to -1, and the probability for features without a group to 0.
     """
     (_, group, _, rows, _, _), (marked, some_on, _) = table, work
     for j in plane:
@@ -291,12 +290,12 @@ def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
 def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
     """Return the total loss of the features of one plane of a priority code, listed by priority.
 
-    In a plane features of higher priority silence the outputs of most later ones: while one is on, these are
-    0. `plane` has their indices, `weight` each feature's importance times scale², `dropped` its loss if the
-    output is a constant. `table` has six arrays: of each feature its probability, its group (-1 for none) and
-    its column in the group's patterns; where each group's rows of patterns begin; the patterns; and their
-    probabilities. `work`, three scratch arrays, is overwritten: a flag for each pattern, a float for each
-    group and one more, and an integer for each group.
+    In a plane features of higher priority silence the outputs of most later ones: while one is on, these
+    outputs are 0. `plane` has the features' indices, `weight` each feature's importance times scale²,
+    `dropped` its loss if the output is a constant. `table` has six arrays: of each feature its probability,
+    its group (-1 for none) and its column in the group's patterns; where each group's rows of patterns begin;
+    the patterns; and their probabilities. `work`, three scratch arrays, is overwritten: a flag for each
+    pattern, a float for each group and one more, and an integer for each group.
     """
     (p, group, column, rows, patterns, chances), (marked, some_on, silencing) = table, work
     k, total = plane.size, 0.0
@@ -327,11 +326,12 @@ def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table:
 
 @inner
 def _independent_plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, p: FloatArray) -> float:
-    """Return the total loss of one plane of independent features, to rounding also of a million of them.
+    """Return the total loss of one plane of independent features, to rounding even for a million of them.
 
-    A plane is two hidden dimensions that they share; while one of higher priority is on, the outputs of most
-    later ones are 0. `plane` has their indices in order of priority; `weight` is each feature's importance
-    times scale², `dropped` its loss if the output is a constant; p are the probabilities.
+    A plane is two hidden dimensions that the features share; while one of higher priority is on, the outputs
+    of most later ones are 0. `plane` has the features' indices in order of priority; `weight` is each
+    feature's importance times scale², `dropped` its loss if the output is a constant; p are the
+    probabilities.
     """
     k, total, lost = plane.size, 0.0, 0.0
     later, missed = 0.0, 0.0  # chance that one is on that silences output i, but for the first of the plane
@@ -351,10 +351,10 @@ def _independent_plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatA
 
 @kernel
 def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
-    """Return for each pair of entries of the vectors (p, n) the loss per feature of n features on one plane.
+    """Return the loss per feature of n[i] features on one plane, for each i; p and n are vectors.
 
     A plane is two hidden dimensions; while one of the features is on, the outputs of most later ones are 0.
-    Each feature is on with probability p, and then uniform on [0, 1], with importance 1.
+    Each feature is on with probability p[i], and then uniform on [0, 1], with importance 1.
     """
     plane, losses = np.zeros(int(n.max()) if n.size else 0, np.int64), np.empty(p.size)  # all are feature 0
     weight, dropped = np.ones(1), np.full(1, np.inf)
@@ -367,11 +367,11 @@ def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
 def _total_plane_loss(
     flat: IntArray, starts: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, swapped: int
 ) -> float:
-    """Return the total loss of all planes of a priority code, the smaller planes in a better order.
+    """Return the total loss of all planes of a priority code, with an improved order in the smaller ones.
 
     A plane is two hidden dimensions that several features share, listed by priority: while one of higher
-    priority is on, the outputs of most later ones are 0. In planes of at most `swapped` features, if features
-    come in groups, neighbours are swapped in place as long as that lowers the loss; others stay.
+    priority is on, the outputs of most later ones are 0. If there are groups, neighbours in planes of at most
+    `swapped` features are swapped, in place, as long as that lowers the loss.
 
     `flat` lists the features of all planes, those of plane k from starts[k] on; `weight` is each feature's
     importance times scale², `dropped` its loss if the output is a constant. `table` has six arrays: of each

@@ -21,7 +21,7 @@ __all__ = ["power_law", "tail_loss", "weak_interference"]
 
 
 def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: float = 1.0) -> Features:
-    r"""Law of independent uniform features with :math:`p_i = \min(1, A i^{-\alpha})` that sum to `number_on`.
+    r"""Law of independent uniform features with probabilities :math:`p_i = \min(1, A i^{-\alpha})`.
 
     Parameters
     ----------
@@ -29,7 +29,8 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
         From 0 to 20.
     n_features : int
     number_on, scale : float, optional
-        Mean number of features that are on, above 0 and at most n_features; values are uniform on [0, scale].
+        Mean number of features that are on, the sum of the p_i, above 0 and at most n_features; it determines
+        A. Values are uniform on [0, scale].
 
     Returns
     -------
@@ -54,11 +55,11 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
 
 
 def weak_interference(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
-    """Return the capacities of the outputs, and the loss, to leading order in weak interference.
+    """Return the best capacities of the outputs, and the loss, to leading order in weak interference.
 
-    An asymptote for small standard deviations sigma_i of the interference. Where these are not small it may
-    be above the loss of `solvers.unequal.allocate`, as no feature is dropped, or below it. Errors are
-    those of `power_law`.
+    The loss is an asymptote for small standard deviations of the interference. Elsewhere it may be above the
+    loss of `solvers.unequal.allocate`, as no feature is dropped, or below it. Errors are those of
+    `power_law`.
 
     Parameters
     ----------
@@ -108,9 +109,9 @@ def tail_loss(alpha: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     .. math:: \frac{\alpha}{(\alpha - 1)(2 \alpha - 1)}
               \left(\frac{\alpha - 1}{\alpha} m\right)^{1 - 2\alpha}
 
-    Here m is `n_hidden` and kappa_i = kappa_1 i^{-2 alpha}, which leaves out a factor of kappa_i that grows
-    like log(1/p_i). Sums over i are taken as integrals; beyond that the error is a few roundings. Errors
-    are those of `power_law`.
+    Here m is `n_hidden` and kappa_i = kappa_1 i^{-2 alpha}; a factor of kappa_i that grows like log(1/p_i) is
+    left out. Sums over i are replaced by integrals; otherwise the error is a few roundings. Errors are those
+    of `power_law`.
 
     Parameters
     ----------

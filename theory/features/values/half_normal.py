@@ -26,11 +26,11 @@ _SERIES = np.array([[absolute_moment(j + r) / math.gamma(j + 1) for j in range(_
 
 
 def _coefficients(r: int) -> FloatArray:
-    r"""Return a_n, n < _TERMS, of the expansion of (1 - z)^(r + 1) E v^r e^(z v) in powers of Z.
+    """Return a_n, n < _TERMS, of the expansion of (1 - z)^(r + 1) E v^r e^(z v) in powers of Z.
 
-    Z = (_SCALE + z)/(_SCALE - z) maps the half plane Re z < 0 to |Z| < 1. The a_n are Fourier coefficients of
-    the values on |Z| = 1, where z = i w. There v is integrated along the ray at 30 degrees to the real axis,
-    on which both e^(z v) and e^(-v^2/2) fall, so that nothing cancels.
+    v is |N(0, 1)|, and Z = (_SCALE + z)/(_SCALE - z) maps the half plane Re z < 0 to |Z| < 1. The a_n are
+    Fourier coefficients of the values on |Z| = 1, where z is imaginary. For these values v is integrated
+    along a ray at 30 degrees to the real axis, on which e^(z v) and e^(-v^2/2) both fall, so nothing cancels.
     """
     odd, unit = 2 * np.arange(_ANGLES) + 1, 0.5 * np.pi / _ANGLES  # the angles of Z are odd multiples
     w = _SCALE * np.tan(0.5 * unit * odd)[:, None]
@@ -48,11 +48,11 @@ _FIRST, _SECOND = _coefficients(1), _coefficients(2)
 
 @inlined
 def transform(z: complex) -> Three:
-    r"""Return E v^r e^(zv), r = 0, 1, 2, of |N(0, 1)|: exp(z^2/2) erfc(-z/sqrt(2)) and its derivatives.
+    """Return E v^r e^(zv), r = 0, 1, 2, of |N(0, 1)|: exp(z^2/2) erfc(-z/sqrt(2)) and its derivatives.
 
-    Near 0 by the series. Left of the imaginary axis r = 1 and 2 are sums over `_coefficients`, and r = 0
-    follows from these by a recurrence in which nothing cancels. On the right by reflection: the transforms at
-    z and -z add up to twice that of the normal law.
+    Near z = 0 the power series is used. For Re z <= 0 the results for r = 1 and 2 are sums over
+    `_coefficients`, and that for r = 0 follows by a recurrence in which nothing cancels. For Re z > 0
+    reflection is used: the transforms at z and -z add up to twice the normal law's.
     """
     if abs(z) <= 0.5:
         a, b, c = 0j, 0j, 0j

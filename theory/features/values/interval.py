@@ -28,17 +28,17 @@ def _transform(z: complex, low: float) -> Three:
 
 
 def uniform_from(low: float) -> ValueDistribution:
-    r"""Values uniform on [low, 1]; times the scale b, uniform on [b low, b].
+    """Law of values uniform on [low, 1]; with the scale b of a feature they are uniform on [b low, b].
 
     Parameters
     ----------
     low : float
-        From -1 to below 1. 0 gives "uniform" and -1 gives "symmetric". The nearer it is to 1, the longer
-        exact losses take: for 20 features two seconds at 0.5, minutes at 0.999.
+        From -1 to below 1. 0 gives "uniform" and -1 gives "symmetric". Exact losses take longer as `low`
+        approaches 1: for 20 features two seconds at 0.5, minutes at 0.999.
 
     Returns
     -------
-    Values
+    ValueDistribution
         Also known as "uniform(low)".
 
     Examples

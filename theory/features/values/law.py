@@ -42,15 +42,15 @@ class Definition(NamedTuple):
     left: Any
     """Density at -v."""
     end: Any
-    """Where the density ends, on both sides."""
+    """Bound on |v| beyond which the density is 0; infinity if there is none."""
     atoms: dict[Any, Any]
-    """Probabilities of single places."""
+    """Values of positive probability, mapped to this probability."""
 
 
 class ValueDistribution:
     r"""Law of the value v of a feature that is on, at scale 1.
 
-    The first four parts are needed everywhere. Methods that need another one refuse laws that lack it.
+    Every law has the first four parts. Methods that need another part refuse laws without it.
 
     Parameters
     ----------
@@ -65,28 +65,28 @@ class ValueDistribution:
     definition : callable, optional
         Returns the `Definition` in SymPy, for derivations.
     atoms : sequence of (float, float), optional
-        Places that have a probability, and these.
+        Values of v with positive probability, each with this probability.
     density : callable, optional
-        Density of the rest at an array of places, for integrals over v.
+        Density of v outside the atoms, a function of an array, for integrals over v.
     typical : (float, float), optional
         Interval that holds v up to probability e^-50, if the support is longer.
     pieces : sequence of (low, high, coefficients), optional
-        Density of the rest as polynomials of degree 8 at most, lowest power first. Then losses are exact by
-        Gauss points and a sum over frequencies, for a bounded law with a transform. `density` follows.
+        Intervals on which the density is a polynomial, of degree 8 at most, lowest power first; `density`
+        then need not be passed. Losses under a bounded law with pieces and a transform are exact.
     transform : callable, optional
         transform(z) returns E v^r e^{zv} for r = 0, 1, 2 at a complex z, in Python that Numba compiles; a
         function under `superposition.theory.compile.kernels.inlined` if other such functions call it.
     shape : float, optional
-        Of a family of laws: the number that `transform` takes as second argument.
+        For a family of laws: the second argument of `transform`.
     pole : float, optional
         The transform exists where the real part of z is below this.
     edge : float, optional
-        A number with \|E e^{zv}\| <= edge (1 + e^{r\|Re z\|})/\|z\|, r the largest \|v\|, if one is known
-        that is less than the variation of the density.
+        A number with \|E e^{zv}\| <= edge (1 + e^{r\|Re z\|})/\|z\|, r the largest \|v\|. By default the
+        total variation of the density.
     wedge : (float, float), optional
-        For values without bounds: an angle so that the transform is bounded for z between it and a right
-        angle to the real axis, on both sides; and the size of the values, 1 or so. Then losses are an
-        integral along a wedge.
+        For unbounded values, whose losses are then integrals along two rays: an angle such that the transform
+        is bounded for z at this angle to the real axis, up to a right angle, on both sides; and the size of
+        the values, 1 or so.
     quantile : callable, optional
         quantile(torch, u) makes values of a tensor u of uniform numbers by PyTorch, for training; entries of
         u from 1 on are not used.
@@ -94,7 +94,8 @@ class ValueDistribution:
         posterior(y, sigma) returns, for y = v + sigma Z, the logarithm of the density at y, and mean and
         variance of v given y, for decoders.
     noisy_support : callable, optional
-        noisy_support(sigma) returns the interval of y that counts, if not 12 sigma around v.
+        noisy_support(sigma) returns an interval that holds y up to a negligible probability. By default the
+        values v, widened by 12 sigma.
     nonzero_transform : callable, optional
         The transform of v given that it is not 0, of a family whose laws have an atom at 0: compiled once.
 
@@ -157,7 +158,7 @@ class ValueDistribution:
         if (self.pieces or not self.density) and abs(self._mass() - 1.0) > 1e-12:
             raise ValueError(f"`atoms` and `pieces` must have probability 1; got {self._mass():g}.")
         if self.pieces and self.density is None:
-            self.density = self._of_pieces
+            self.density = self._piecewise_density
 
     def _mass(self) -> float:
         """Return the total probability of the atoms and of the pieces with a polynomial density."""
@@ -166,8 +167,8 @@ class ValueDistribution:
         )
         return float(sum(inside) + sum(chance for _, chance in self.atoms))
 
-    def _of_pieces(self, v: FloatArray) -> FloatArray:
-        """Return the density at v from the pieces, the intervals on which it is a polynomial."""
+    def _piecewise_density(self, v: FloatArray) -> FloatArray:
+        """Return the density at v from the pieces, intervals on which the density is a polynomial."""
         density = np.zeros(np.shape(v))
         for low, high, coefficients in self.pieces:
             density += np.where((v >= low) & (v < high), np.polyval(coefficients[::-1], v), 0.0)
@@ -194,12 +195,12 @@ class ValueDistribution:
 
     @cached_property
     def bounded(self) -> bool:
-        """Whether the law has atoms and polynomial pieces alone, so that losses are sums over frequencies."""
+        """Whether v is bounded, with atoms and polynomial pieces alone; losses are then frequency sums."""
         return bool(np.isfinite(self.support).all() and (self.pieces or not self.density))
 
     @property
     def has_exact_losses(self) -> bool:
-        """Whether losses of any number of independent features are sums or integrals of its transform."""
+        """Whether losses of any number of independent features are sums or integrals of the transform."""
         return self.transform is not None and (self.bounded or self.wedge is not None)
 
     @cached_property
@@ -219,7 +220,7 @@ class ValueDistribution:
 
     @cached_property
     def sides(self) -> int:
-        """Code of the law for kernels: 1 uniform on [0, 1], 2 on [-1, 1], 0 for always 1, -1 for others."""
+        """Code of the law for kernels: 1 if uniform on [0, 1], 2 on [-1, 1], 0 if always 1, -1 otherwise."""
         shapes = {"(), ((0.0, 1.0, (1.0,)),)": 1, "(), ((-1.0, 1.0, (0.5,)),)": 2, "((1.0, 1.0),), ()": 0}
         atoms = tuple((float(at), float(chance)) for at, chance in self.atoms)
         pieces = tuple((float(a), float(b), tuple(map(float, c))) for a, b, c in self.pieces)
@@ -227,23 +228,18 @@ class ValueDistribution:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """Ends of the interval that holds v up to probability e^-50."""
+        """Ends of an interval that contains v except with probability e^-50."""
         return self.typical or self.support
 
     @property
     def reach_with_zero(self) -> tuple[float, float]:
-        """Ends of the interval that holds 0, for a feature that is off, and v up to probability e^-50."""
+        """Ends of an interval with 0, the value of a feature that is off, and the interval `reach` of v."""
         low, high = self.reach
         return min(low, 0.0), max(high, 0.0)
 
     @cached_property
     def parts(self) -> KernelLaw:
-        """The law as numbers and arrays for compiled kernels.
-
-        They are the address of its compiled transform E v^r exp(z v), its range, mean and mean square, its
-        atoms (place, probability), and the ends and polynomial coefficients of the pieces of its density,
-        with a quadrature rule for them.
-        """
+        """The law as numbers and arrays for compiled kernels; `KernelLaw` describes its fields."""
         low, high = self.support
         pieces = [(float(a), float(b), np.asarray(c, float)) for a, b, c in self.pieces]
         degree = max([0, *(c.size - 1 for _, _, c in pieces)])
@@ -280,12 +276,12 @@ class ValueDistribution:
 
     @cached_property
     def zero(self) -> float:
-        """Probability that the value is 0 though its feature is on."""
+        """Probability that the value of a feature is 0 although the feature is on."""
         return float(sum(chance for value, chance in self.atoms if value == 0.0))
 
     @cached_property
     def nonzero(self) -> "ValueDistribution":
-        """The law of the value given that it is not 0: this one if it never is.
+        """The law of v given that v is not 0; the same law if v is never 0, or always.
 
         >>> law_named("values", "rectified-normal").nonzero.atoms, law_named("values", "uniform").nonzero
         ((), 'uniform')
@@ -327,7 +323,7 @@ class ValueDistribution:
     def nodes(self, centre: float = 0.0, width: float = 0.0) -> tuple[FloatArray, FloatArray]:
         """Return values v and weights, flat, of a quadrature over the law: E f(v) = sum of weights f(v).
 
-        It resolves an f that changes within `width` of v = `centre`.
+        The rule resolves a function f that changes fast within `width` of v = `centre`.
         """
         centre, width = validation.number("centre", centre), validation.number("width", width, 0.0)
         at = [np.array([where for where, _ in self.atoms])]
@@ -366,7 +362,7 @@ class ValueDistribution:
 def require(values: ValueDistribution, name: str, part: str, what: str = "") -> Any:
     """Return the attribute `part` of the law `values`; if the law lacks it, raise a ValueError.
 
-    The message calls the argument `name`, and the part `what`, by default "a {part}".
+    `name` is the argument's name in the message, `what` describes the part there, by default as "a {part}".
     """
     attribute = getattr(values, part)
     if not attribute:
@@ -377,7 +373,7 @@ def require(values: ValueDistribution, name: str, part: str, what: str = "") -> 
 def transforms_at(values: ValueDistribution, name: str, z: ComplexArray) -> ComplexArray:
     """Return E v^r exp(z v) of the law `values` for r = 0, 1, 2, shape (3, *z.shape).
 
-    Raise a ValueError, which calls z `name`, where it does not exist.
+    A ValueError, with `name` for z, is raised where the transform does not exist.
     """
     require(values, "values", "transform")
     if np.any(z.real >= values.pole):
@@ -391,9 +387,10 @@ def transforms_at(values: ValueDistribution, name: str, z: ComplexArray) -> Comp
 
 
 def _check_rows(name: str, rows: Any, columns: tuple[str, ...]) -> None:
-    """Raise a ValueError, which calls `rows` `name`, unless they are rows of so many columns.
+    """Raise a ValueError unless `rows` is a sequence of rows with an entry for each of `columns`.
 
-    `columns` are their names, for the message. The first two are numbers, a third one is a list of numbers.
+    `name` is the argument's name and `columns` are the columns' names, both for the message. The first two
+    entries of a row are numbers, a third one is a list of numbers.
     """
     if not validation.is_list(rows) or not all(
         validation.is_list(row) and len(row) == len(columns) for row in rows
@@ -407,20 +404,19 @@ def _check_rows(name: str, rows: Any, columns: tuple[str, ...]) -> None:
 
 
 def _integrate_polynomial(coefficients: Any) -> FloatArray:
-    """Return the antiderivative's coefficients from the power 1 on, of a polynomial's from the power 0 on."""
+    """Return the antiderivative's coefficients, power 1 first, of a polynomial's, power 0 first."""
     return np.asarray(coefficients, float) / np.arange(1, len(coefficients) + 1)
 
 
 def _differentiate_polynomial(coefficients: FloatArray) -> FloatArray:
-    """Return the coefficients of a polynomial's derivative; both from the power 0 on."""
+    """Return the coefficients of a polynomial's derivative; in both the power 0 is first."""
     return coefficients[1:] * np.arange(1, coefficients.size)
 
 
 def _jumps(pieces: Any) -> FloatArray:
-    """Return rows (place, size, order): where a density's derivative of this order jumps, and by how much.
+    """Return rows (place, size, order) of the jumps of a density and its derivatives; order 0 is the density.
 
-    `pieces` are (low, high, coefficients) of a piecewise polynomial density, lowest power first. Order 0 is
-    the density itself.
+    `pieces` are (low, high, coefficients) of a piecewise polynomial density, lowest power first.
     """
     jumps: dict[tuple[float, int], float] = {}
     for low, high, coefficients in pieces:
@@ -449,14 +445,14 @@ _FAMILIES: dict[str, Callable[[float], ValueDistribution]] = {}
 
 
 def register(values: ValueDistribution | Callable[[float], ValueDistribution], name: str = "") -> None:
-    """Make a law of values known to `law_named` by its name, or a family of laws as "name(number)".
+    """Make `law_named` find a law of values by its name, or a family of laws by "name(number)".
 
     Parameters
     ----------
-    values : Values or callable
+    values : ValueDistribution or callable
         A law, or a family: a function that returns the law for a number.
     name : str, optional
-        Name of a family; a law has a name of its own.
+        Name of a family; for a law its own name is used.
 
     Raises
     ------
@@ -484,10 +480,10 @@ def registered_names() -> tuple[str, ...]:
 
 
 def _family(name: str) -> ValueDistribution | None:
-    """Return the law that a name like "rectified-normal(2)" means; None if there is no such family.
+    """Return the law with a name like "rectified-normal(2)"; None if no such family is registered.
 
-    Raise a ValueError if the family refuses the number. A name that ends in ", not 0" stands for the law of
-    the values given that they are not 0.
+    A ValueError is raised if the family refuses the number. A name that ends in ", not 0" stands for the law
+    of v given that v is not 0.
     """
     whole = name.removesuffix(_NOT_ZERO)
     if whole != name:
@@ -516,7 +512,7 @@ def definition(values: Any) -> Definition:
 def law_named(name: str, values: Any) -> ValueDistribution:
     """Return `values` if it is a law, else the law of that name; raise a ValueError for an unknown name.
 
-    The message calls the argument `name`.
+    `name` is the argument's name in the message.
     """
     if isinstance(values, ValueDistribution):
         return values

@@ -43,12 +43,12 @@ def _posterior(y: FloatArray, sigma: float) -> Posterior:
 
 
 def noisy_support(sigma: float) -> float:
-    """Return the bound that |v + sigma Z| exceeds with probability e^-50, for v and Z ~ N(0, 1)."""
+    """Return the bound that |v + sigma Z| exceeds only with probability e^-50, for v and Z ~ N(0, 1)."""
     return float(10.0 * np.sqrt(1.0 + sigma * sigma))
 
 
 def density() -> tuple[Any, Any]:
-    """Return a positive SymPy symbol v and the density of N(0, 1) at it."""
+    """Return (v, density of N(0, 1) at v) with a positive SymPy symbol v."""
     v = sp.Symbol("v", positive=True)
     return v, sp.exp(-(v**2) / 2) / sp.sqrt(2 * sp.pi)
 

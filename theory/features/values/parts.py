@@ -15,28 +15,28 @@ Three = tuple[complex, complex, complex]
 class KernelLaw(NamedTuple):
     """The law of a feature's value when on, in numbers and arrays, as compiled kernels take it.
 
-    They are the address of its compiled transform E v^r exp(z v), its range, mean and mean square, its atoms,
-    the pieces on which its density is a polynomial, with a quadrature rule for these, and the jumps.
+    v is the value. The density of v is a polynomial on each of several intervals, the pieces; atoms are
+    values of positive probability.
     """
 
     transform: tuple[int, float]
-    """Where E v^r exp(z v), r = 0, 1, 2, is compiled, and its shape; see `transforms`."""
+    """Address of the compiled E v^r exp(z v), r = 0, 1, 2, and its shape parameter; see `transforms`."""
     low: float
     high: float
     reach: float
-    """The largest absolute value."""
+    """The largest |v|."""
     mean: float
     square: float
     atoms: FloatArray
-    """(k, 2): places and their probabilities."""
+    """(k, 2): values of positive probability, and these probabilities."""
     ends: FloatArray
-    """(l, 2): between which the density is a polynomial."""
+    """(l, 2): ends of the intervals on which the density is a polynomial."""
     density: FloatArray
-    """(l, degree + 1): its coefficients, lowest power first."""
+    """(l, degree + 1): coefficients of these polynomials, lowest power first."""
     corners: FloatArray
-    """0, and where the density is no polynomial, or there is an atom."""
+    """0, all atoms and the ends of all pieces, ascending."""
     nodes: FloatArray
-    """Gauss-Legendre rule on [0, 1], exact for what the loss makes of the density."""
+    """Points of a Gauss-Legendre rule on [0, 1], exact for the density times a squared error."""
     weights: FloatArray
     jumps: FloatArray
     """(j, 3): place, size and order of the jumps of the density and its derivatives."""
@@ -45,7 +45,7 @@ class KernelLaw(NamedTuple):
     sides: int
     """1 for values uniform on [0, 1], 2 on [-1, 1], 0 for values that are 1, -1 for all others."""
     angle: float
-    """From this angle of z to a right one, the transform is bounded; 0 if that is not known."""
+    """The transform is bounded for z between this angle and a right angle; 0 if no angle is known."""
     size: float
     """Size of the values where `angle` is used."""
 
@@ -69,10 +69,10 @@ def _compiled(function: Any) -> Any:
 
 
 def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -> Any:
-    """Return the compiled transform of a value v given that it is not 0, which has the probability `share`.
+    """Return the compiled transform of a value v given v != 0, an event of probability `share`.
 
-    A transform returns E v^r exp(z v), r = 0, 1, 2, at a complex z. `transform` is that of v itself; if
-    `shaped`, both take the law's shape parameter as a second argument.
+    A transform returns E v^r exp(z v), r = 0, 1, 2, at a complex z. `transform` is the unconditional one of
+    v. If `shaped`, both take the law's shape parameter as a second argument.
     """
     full_transform: Any = transform if hasattr(transform, "py_func") else _compiled(transform)
     none = 1.0 - share

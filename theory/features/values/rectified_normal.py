@@ -43,9 +43,9 @@ def _nonzero_transform(z: complex, ratio: float) -> Three:
 
 
 def rectified_normal(ratio: float) -> ValueDistribution:
-    r"""Values max(0, ratio + N(0, 1)): with the scale sd, and ratio = mean/sd, max(0, mean + sd N(0, 1)).
+    r"""Law of values max(0, ratio + N(0, 1)): at scale sd and ratio mean/sd, max(0, mean + sd N(0, 1)).
 
-    Values are 0 with the probability :math:`\Phi(-\mathrm{ratio})`, also where a feature is on.
+    With probability :math:`\Phi(-\mathrm{ratio})` the value of a feature that is on is 0.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def rectified_normal(ratio: float) -> ValueDistribution:
 
     Returns
     -------
-    Values
+    ValueDistribution
         Also known as "rectified-normal(ratio)", and with the ratio 1 as "rectified-normal".
 
     Examples
