@@ -42,7 +42,7 @@ class _Line:
         self.visible, self.last_shown = False, time.monotonic()
 
     def show(self, text: str) -> None:
-        """Write a text as the status line, cut to the terminal's width."""
+        """Show `text` as the status line, cut to the terminal's width; without a terminal write a line."""
         width = shutil.get_terminal_size().columns - 1
         # Names of files may hold what a terminal would act on.
         text = "".join(c if c.isprintable() else "?" for c in text)
@@ -69,12 +69,13 @@ def report_progress(
     task : str
         What runs, such as "best".
     progress : callable, optional
-        A function of the caller's that takes lines of text; nothing is shown then.
+        Function that takes lines of text; no status line is shown then.
 
     Yields
     ------
     callable
-        A function of one line of text: `progress`, or `status`, which ends the status line with it.
+        Function of one line of text: `progress` if passed, else `status`, which appends the text to the
+        status line.
 
     Examples
     --------

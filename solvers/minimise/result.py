@@ -15,7 +15,7 @@ class Certificate:
     with 'zero bias' added, no model with b = 0. 'many starts': the model is the lowest local minimum
     found."""
     lower_bound: float
-    """Loss per feature that no model goes below: for 'many starts' `solvers.minimise.lower_bound`."""
+    """Lower bound of the loss per feature; for 'many starts' `solvers.minimise.lower_bound`."""
     gap: float
     """The model's loss minus `lower_bound`."""
     work: int
@@ -72,13 +72,13 @@ class Minimum:
     planned: int
     """Starts that were to be made; more than `starts` if a budget of seconds ran out."""
     arrived: int
-    """Starts whose gradient became as small as was asked for."""
+    """Starts whose gradient became as small as requested."""
     steps: int
     """Steps of all descents."""
     status: Status
-    """How the descent ended that led to the model."""
+    """How the descent to the model ended."""
     certificate: Certificate
-    """How sure it is that no model of this size has a lower loss."""
+    """Evidence that no model of this size has a lower loss."""
 
     @property
     def W(self) -> FloatArray:
@@ -87,9 +87,9 @@ class Minimum:
 
     @property
     def unseen(self) -> float:
-        """Estimated share of further starts that would end at a minimum not seen yet.
+        """Estimated probability that a further start would end at a minimum not seen yet.
 
-        It is Good and Turing's: the share of the starts whose minimum no other start found.
+        This is Good and Turing's estimate: the share of starts whose minimum no other start found.
         """
         return sum(minimum.hits == 1 for minimum in self.minima) / max(self.starts, 1)
 
