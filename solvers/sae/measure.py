@@ -40,9 +40,9 @@ class Autoencoder:
     mse: float
     """Expected squared error, summed over the coordinates of the activations, or of the targets."""
     mse_error: float
-    """What `mse` is off by."""
+    """Estimated error of `mse`."""
     explained_variance: float
-    """1 - `mse` over the variance of these."""
+    """1 - `mse` over the variance of the activations, or of the targets."""
     l0: FloatArray
     """(n_latents,): probability that each latent is on; the sum is the expected L0."""
     l1: FloatArray
@@ -67,22 +67,22 @@ class Autoencoder:
     dead: Any
     """(n_latents,): which latents are never on."""
     p: FloatArray
-    """(n_features,): probability that a feature is on, that is not 0: a rectified normal value may be."""
+    """(n_features,): probability that a feature is not 0."""
     pairs: FloatArray
-    """(n_features, n_features): probability that two are."""
+    """(n_features, n_features): probability that two features are both on."""
     firing_error: float
-    """What the probabilities are off by."""
+    """Estimated error of the probabilities."""
     prefix_mse: FloatArray
-    """(len(prefixes),): `mse` where the first latents alone are there, as many as asked for."""
+    """(len(prefixes),): `mse` with only the first `prefixes[k]` latents."""
     prefix_errors: FloatArray
-    """What `prefix_mse` is off by."""
+    """Estimated error of `prefix_mse`."""
     method: str = "exact"
     """How these are known: 'exact', by sums, or 'samples', as means over samples."""
 
     def fires_without(self, feature: int, other: int) -> FloatArray:
         """Return the probability that each latent is on, given that `feature` is on and `other` is off.
 
-        nan where that never happens.
+        All are nan if this never happens.
         """
         n = self.p.size
         i, j = validation.integer("feature", feature, 0, n - 1), validation.integer("other", other, 0, n - 1)
@@ -94,21 +94,21 @@ class Autoencoder:
         return np.asarray(np.clip((self.fires[:, i] * p_i - joint) / left, 0.0, 1.0))
 
     def absorbed(self, parent: int, child: int) -> float:
-        """Return by how much less the parent's latent is on where the child is on than where it is off.
+        """Return P(parent's latent on | parent on, child off) - P(parent's latent on | both on).
 
-        Feature absorption (Chanin et al. 2024): 1 if the latent for the parent is off exactly where the
-        child's fires; 0 if the child makes no difference; negative if the latent, which may read the child
-        too, is on more often with it. nan if no latent stands for the parent.
+        This measures feature absorption (Chanin et al. 2024): 1 if the parent's latent is off exactly where
+        the child is on, 0 if the child makes no difference, negative if the latent is on more often with the
+        child. nan if no latent stands for the parent.
         """
         n = self.p.size
         i, j = (validation.integer(name, k, 0, n - 1) for name, k in (("parent", parent), ("child", child)))
         return float(self.absorption()[i, j])
 
     def absorption(self) -> FloatArray:
-        """Return by how much less the latent of each parent is on with each child than without it.
+        """Return the matrix, (n_features, n_features), of `absorbed(i, j)` for parent i and child j.
 
-        The shape is (n_features, n_features), and entry (i, j) is `absorbed(i, j)`. Entries are nan on the
-        diagonal, where no latent stands for the parent, and where the child is always or never on with it.
+        Entries are nan on the diagonal, where no latent stands for the parent, and where the child is always
+        or never on with the parent.
         """
         n = self.p.size
         fires_both = self.fires_pairs[self.match, np.arange(n)]
