@@ -132,26 +132,26 @@ def measure(
     ----------
     sae : Model
         ``Model(W_in=encoder, b_in=…, hidden="relu" or "jumprelu", W_out=decoder, b=…, output="identity")``,
-        the encoder of shape (n_latents, d), the decoder (d, n_latents). Where a decoder bias is taken off the
-        input, that belongs to `b_in`.
+        the encoder of shape (n_latents, d), the decoder (d, n_latents). If a decoder bias is subtracted from
+        the input, `b_in` has to include that.
     law : float or Features
         Of the features x.
     dictionary : (d, n_features) array_like of float, optional
         The dictionary: column j is the direction of feature j. By default the identity.
     target : (d_out, n_features) array_like of float, optional
-        What a transcoder or crosscoder is to rebuild of the features, in place of the dictionary: its
-        decoder is (d_out, n_latents).
+        Directions of the features in the output of a transcoder or crosscoder, in place of the dictionary.
+        Its decoder is (d_out, n_latents).
     prefixes : sequence of int, optional
-        Numbers of latents whose error by themselves is wanted, such as those of a Matryoshka autoencoder.
+        Numbers of first latents for which to compute the squared error, as for a Matryoshka autoencoder.
     tol : float, optional
-        Error to aim at in the squared error: what each pair of latents may be off by, in units of their
-        sizes. With few features the squared error is exact. At 1e-5 a pair on 128 features takes some 20
-        milliseconds for uniform values, three times that for half-normal ones, and seconds for exponential
-        ones; with fewer features on, or discrete values, errors fall more slowly. Probabilities aim at 1e-6,
-        or at `tol` if that is smaller.
+        Error to aim at of each pair of latents' part of the squared error, in units of their sizes. With few
+        features the squared error is exact. At 1e-5 a pair on 128 features takes some 20 milliseconds for
+        uniform values, three times that for half-normal ones, and seconds for exponential ones; with fewer
+        features on, or discrete values, errors fall more slowly. Probabilities aim at 1e-6, or at `tol` if
+        that is smaller.
     time_limit : float, optional
-        Seconds, without compiling, above which the squared error or the probabilities raise `OutOfTime`, as
-        soon as they are seen to take longer.
+        Seconds, without compiling. `OutOfTime` is raised as soon as the squared error or the probabilities
+        are seen to take longer.
 
     Returns
     -------
@@ -201,8 +201,8 @@ def measure_samples(
 ) -> Autoencoder:  # fmt: skip
     """Return measures of a sparse autoencoder as means over samples, for laws that `measure` does not cover.
 
-    Errors are four standard errors. `firing_error` covers the `fires` of all features, even of the one that
-    is on least often, but not probabilities given a pair of features, which may never be on together.
+    Error estimates are four standard errors. `firing_error` covers the `fires` of all features, but not
+    probabilities given a pair of features, which may be on together too rarely.
 
     Parameters
     ----------
@@ -212,10 +212,10 @@ def measure_samples(
     law : float or Features
         Of the features x.
     dictionary, target : (d, n_features), (d_out, n_features) array_like of float, optional
-        Directions of the features, one a column, by default the identity; and what the decoder is to rebuild
-        of the features in place of them.
+        Directions of the features, one a column, by default the identity; and directions in the output, by
+        default the same.
     prefixes : sequence of int, optional
-        Numbers of latents whose error by themselves is wanted.
+        Numbers of first latents for which to compute the squared error.
     samples : int, optional
         How many inputs are drawn, 1000 to 1e8.
     rng : None, int or numpy.random.Generator, optional
@@ -292,11 +292,11 @@ def _checked_inputs(
     target: npt.ArrayLike | None,
     prefixes: Sequence[int] | None,
 ) -> tuple[FloatArray, Features, FloatArray, list[int]]:
-    """Return (dictionary, law without values of 0, targets, numbers of latents: all, then of `prefixes`).
+    """Return (dictionary, law without values of 0, targets, [n_latents, *prefixes]), checked.
 
     `law` is the law of the features, `dictionary` has their directions in the input of `sae`, `target` their
-    directions in the wanted output, by default those of the dictionary; each of `prefixes` is a number of
-    first latents.
+    directions in the output, by default those of the dictionary; each of `prefixes` is a number of first
+    latents.
     """
     phi, features = check_dictionary(sae, law, dictionary, target is None)
     psi = phi
@@ -311,10 +311,10 @@ def _checked_inputs(
 
 
 def _summary(sae: Model, features: Features, psi: FloatArray, means: _Means, method: str) -> Autoencoder:
-    """Return the `Autoencoder` with precision, F1, matches and cosines that follow from `means`.
+    """Return the `Autoencoder` of the `means`, with precision, F1, matches and cosines.
 
-    `psi` (d_out, n_features) are the targets of the decoder of `sae`, `features` the law; `method` says how
-    the means are known.
+    `psi`, (d_out, n_features), has the features' directions in the output of `sae`, `features` is the law;
+    `method` is "exact" or "samples".
     """
     l0 = np.clip(means.l0, 0.0, 1.0)
     fires = np.clip(np.nan_to_num(means.fires), 0.0, 1.0)  # a feature that is never on: 0
@@ -344,7 +344,7 @@ def _summary(sae: Model, features: Features, psi: FloatArray, means: _Means, met
 
 
 def keep_first_latents(model: Model, size: int) -> Model:
-    """Return the model with its first `size` hidden neurons alone."""
+    """Return the model with only its first `size` hidden neurons."""
     if size == model.n_hidden:
         return model
     thresholds = None if model.thresholds is None else model.thresholds[:size]
@@ -357,7 +357,7 @@ def check_dictionary(
 ) -> tuple[FloatArray, Features]:
     """Return (dictionary (d, n_features), law), checked; ValueError if they do not fit the autoencoder `sae`.
 
-    Without `dictionary` the dictionary is the identity; with `rebuilds` outputs must be as many as inputs.
+    By default the dictionary is the identity. With `rebuilds` the numbers of inputs and outputs must agree.
     """
     if not isinstance(sae, Model) or sae.hidden == "identity" or sae.output != "identity":
         rule = "a Model with hidden='relu' or 'jumprelu' and output='identity'"
@@ -376,7 +376,7 @@ def check_dictionary(
 
 
 def without_importance(features: Features) -> Features:
-    """Return `features` with importance 1: errors are of coordinates of the activations, not of features."""
+    """Return `features` with importance 1, as errors are of activations, not of features."""
     return Features(
         features.n_features,
         features.p,
@@ -391,7 +391,7 @@ def without_importance(features: Features) -> Features:
 def network_on_features(sae: Model, phi: FloatArray) -> Model:
     """Return the network from features to outputs: the dictionary `phi`, then the autoencoder `sae`.
 
-    The weight of a latent on a feature is set to 0 where it is nothing but rounding.
+    Weights of latents on features that are as small as rounding errors are set to 0.
     """
     W_in = sae.W_in @ phi
     W_in[np.abs(W_in) <= rounding_of_sum(np.abs(sae.W_in) @ np.abs(phi), len(phi))] = 0.0
@@ -402,8 +402,8 @@ def network_on_features(sae: Model, phi: FloatArray) -> Model:
 def fold_norms(sae: Model) -> Model:
     r"""Return the same autoencoder with decoder columns of norm 1.
 
-    The norm of column i goes into row i of the encoder, its bias and its threshold: :math:`h_i` becomes
-    :math:`\|d_i\| h_i`. A latent whose decoder column is 0 stays as it is.
+    Row i of the encoder, its bias and its threshold are multiplied by the norm of column i: :math:`h_i`
+    becomes :math:`\|d_i\| h_i`. A latent whose decoder column is 0 stays as it is.
 
     Parameters
     ----------
