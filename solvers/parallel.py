@@ -129,7 +129,7 @@ _blas = _BlasLimit()
 
 @lru_cache(1)
 def _blas_controller() -> Any:
-    """Return threadpoolctl's controller of all loaded BLAS libraries, found in some milliseconds."""
+    """Return threadpoolctl's controller of all loaded BLAS libraries."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")

@@ -136,7 +136,9 @@ def student(values: npt.ArrayLike, level: float = LEVEL, axis: Any = -1) -> tupl
     values : array_like
         Independent runs along `axis`, two or more.
     level : float, optional
+        Confidence of the intervals.
     axis : int, optional
+        Axis of the runs.
 
     Returns
     -------
@@ -174,7 +176,7 @@ def more_often(first: int, second: int, runs: int) -> float:
 
 @as_annotated
 def mean_within(values: npt.ArrayLike, errors: float) -> Estimate:
-    """Return the mean of `values`, one a run, with an interval of `errors` standard errors to either side.
+    """Return the mean of `values`, one for each run, ± `errors` standard errors.
 
     Examples
     --------
@@ -218,7 +220,7 @@ def from_standard_error(value: float, error: float, level: float = LEVEL) -> Est
 
 @as_annotated
 def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
-    """Return hits/trials with its exact interval (Clopper and Pearson); of 0 trials nan with [0, 1].
+    """Return hits/trials with its exact interval (Clopper and Pearson); nan with [0, 1] for 0 trials.
 
     `level` is the interval's confidence.
 

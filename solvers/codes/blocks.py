@@ -39,7 +39,7 @@ class Block:
     b: float
     """Bias."""
     shift: float
-    """What is subtracted from all entries of G."""
+    """Constant that is subtracted from all entries of G."""
     loss: float
     """Exact loss per feature at these parameters, to about 1e-12 p/3."""
 

@@ -81,7 +81,7 @@ class Curvatures:
 
     @property
     def negative(self) -> int:
-        """Number of eigenvalues that are negative, beyond `errors`."""
+        """Number of eigenvalues below minus their `errors`."""
         return int(np.sum(self.values < -self.errors))
 
 
@@ -197,11 +197,12 @@ class RugPoint:
     b : float
         The bias of all outputs.
     loss, rug_loss : float
-        Loss per feature, here and of the rug at its macroscopic scale and bias, where the search began.
+        Loss per feature at this point, and of the rug at its macroscopic scale and bias, the start of the
+        search.
     gradient_norm : float
-        Length of the gradient that is left, of the loss summed over features, on matrices of this rank.
+        Length of the gradient at this point, of the loss summed over features, on matrices of this rank.
     status : Status
-        `Status.CONVERGED` where that is below 1e-9 p.
+        `Status.CONVERGED` if `gradient_norm` is below 1e-9 p.
     """
 
     p: float
@@ -231,14 +232,14 @@ class RugHessian:
         For each q in 0 .. n_features - 1 the eigenvalues of its block, ascending. Steps have length 1 in
         the Frobenius norm of M and the Euclidean norm of b together.
     lowest, negative : float, int
-        The least of all, and how many are negative beyond `error_estimate`.
+        The least curvature, and the number of curvatures below -`error_estimate`.
     q : int
-        The block of the least one. The step has the sign h_q(i) = (-1)^popcount(q AND i) in row i: q = 0
-        keeps all features alike, q > 0 sets one half of them against the other.
+        Block of the least curvature. Its step has the sign h_q(i) = (-1)^popcount(q AND i) in row i: q = 0
+        changes all features alike, q > 0 one half of them with the opposite sign.
     step_M, step_b : (n_features, n_features) and (n_features,) ndarray of float64
         The step of least curvature, to first order.
     error_estimate : float
-        Change of the least curvature on doubling the number of frequencies; what curvatures may be off by.
+        Estimated error of curvatures: change of the least one on doubling the number of frequencies.
     """
 
     point: RugPoint
@@ -330,7 +331,7 @@ def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
     Parameters
     ----------
     point : RugPoint
-        From `rug_point`, which computes it.
+        Result of `rug_point`.
     frequencies : int, optional
         Terms of the sum over frequencies that gives the Hessian. Results use twice as many; the error
         estimate is the change on doubling.

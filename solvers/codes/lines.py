@@ -52,7 +52,7 @@ class Line:
     n_hidden: int
     """Hidden dimensions of one block, one of them for the shift if it is free."""
     p: FloatArray
-    """(n,) values, six or more, rising, at which parameters were optimised."""
+    """(n,) values, six or more, ascending, at which parameters were optimised."""
     a: FloatArray
     """(n,) best scales."""
     b: FloatArray
@@ -92,8 +92,8 @@ class Line:
 class _Course:
     """The best parameters of a code known so far, at values of p that are added one by one.
 
-    `p` are the first values, rising; the shift is `free`, or 0. `x` has (log scale, bias over scale, shift)
-    at each.
+    `p` starts with the initial values, ascending; the shift is optimised if `free`, else 0. The attribute `x`
+    has (log scale, bias/scale, shift) for each p.
     """
 
     def __init__(self, code: Overlaps, free: bool, p: FloatArray) -> None:

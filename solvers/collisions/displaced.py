@@ -11,9 +11,9 @@ from ...theory.validation import FloatArray, number
 
 
 def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> FloatArray:
-    """Return the initial weights of all runs; run r has the same however many runs there are.
+    """Return initial weights, (runs, n, m), normal with standard deviation scale/sqrt(m).
 
-    Normal with standard deviation scale/sqrt(m), shape (runs, n, m).
+    Those of a run depend on `seed` and the run's index, not on the number of runs.
 
     Examples
     --------

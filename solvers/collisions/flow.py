@@ -27,13 +27,13 @@ _ROUNDING = 1e-10  # rows of `inputs` must be orthonormal as far as products of 
 class Flow:
     """Weights and summaries of the flow with interference; see :func:`flow` and :func:`flow_untied`.
 
-    Shapes are those of one initialisation; with many, all arrays but `t` begin with the axis of the runs.
-    Summaries not reached are nan, or -1 where they count; those too large for doubles are inf. `steps` were
-    kept, `rejected` ones taken back; `status` is a `Status`, with many runs an array of them.
+    Shapes are those of one initialisation; with many, all arrays but `t` have a first axis of runs. Summaries
+    at times not reached are nan, or -1 if integers; those too large for doubles are inf. `steps` and
+    `rejected` count accepted and rejected steps; `status` is a `Status`, or an array of them with many runs.
     """
 
     t: FloatArray
-    """Times asked for, shape (n_times,)."""
+    """Times of the summaries, shape (n_times,)."""
     W: FloatArray
     """Encodings at the time `t_end`, shape (n_features, n_hidden); zeros are exact.
 

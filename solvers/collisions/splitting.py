@@ -14,7 +14,7 @@ OUTCOMES = ("apart", "together", "undecided", "lost")
 
 @result
 class Split:
-    """Encoder and decoder after a split, and which pairs of features were to be parted.
+    """Encoder and decoder after a split, and the pairs of features that shared a neuron.
 
     Attributes
     ----------

@@ -27,13 +27,13 @@ class MixedNetwork:
     """The best network found for mixed targets of rare features; see `best_mixed_network`."""
 
     model: Model
-    """Without biases."""
+    """The network, without biases."""
     loss: float
-    """Its loss per feature over p, as p -> 0, exactly."""
+    """Limit of the network's loss per feature over p, as p -> 0, exactly."""
     lower_bound: float
-    """What no n functions with a linear readout are below, over p, as p -> 0."""
+    """Lower bound of this limit for any n functions with a linear readout."""
     naive: float
-    """Of n neurons ReLU(x_i), those whose targets they help most, at their best readout."""
+    """This limit for the best n neurons ReLU(x_i), at their best readout."""
 
 
 def _split_signs(U: FloatArray) -> FloatArray:

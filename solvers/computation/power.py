@@ -110,7 +110,7 @@ def power_loss(model: Model, p: float, *, power: int = 4, target: str = "relu") 
     Parameters
     ----------
     model : Model
-        Of two features and two outputs, with hidden neurons "relu" and the output "identity".
+        Network of two features and two outputs, with hidden neurons "relu" and the output "identity".
     p : float
         Probability that a feature is on, in (0, 1].
     power : int, optional

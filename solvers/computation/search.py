@@ -56,16 +56,16 @@ class BestNetwork:
     naive: float
     """The least loss of networks whose neurons serve one feature each, or none, at their best readout."""
     hits: int
-    """Descents that ended at this loss."""
+    """Number of descents that ended at this loss."""
     starts: int
-    """Descents in all."""
+    """Number of descents."""
     gradient_norm: float
     """Largest derivative by a free weight of the hidden layer, in units of the mean variance of the targets.
 
     Biases of 0, where the loss has a kink, are not free. It is inf where a naive network was the best.
     """
     status: Status
-    """Whether the gradient is as small as was asked for."""
+    """CONVERGED if the gradient is as small as requested."""
 
     @property
     def gain(self) -> float:
@@ -127,9 +127,9 @@ class Aim:
 
 
 def _checked_targets(law: Any, target: Any, mixing: Any) -> tuple[Features, str, FloatArray | None]:
-    """Return the law, the name of f, `target`, and M, `mixing`, or None, for targets f(x) + M x.
+    """Return (law, target, mixing), checked: the law, the name of f and M or None of targets f(x) + M x.
 
-    A ValueError names an argument that is no `Features`, no name of `TARGETS`, or no real (n, n) matrix.
+    ValueError unless they are a `Features`, a name in `TARGETS`, and a real (n, n) matrix or None.
     """
     features = validation.instance("law", law, Features)
     name = validation.choice("target", target, TARGETS)
@@ -349,7 +349,7 @@ def best_network(
     Parameters
     ----------
     law : Features
-        Of at most 5 features.
+        Law of at most 5 features.
     n_hidden : int
         Number of neurons, from 1 to 5.
     target, mixing : {"relu", "abs", "identity"}, (n_features, n_features) array_like of float, optional

@@ -75,7 +75,7 @@ def state_evolution(
     projection : {"orthogonal", "gaussian"}
         Orthogonal rows, as random Hadamard rows have, or independent normal entries.
     steps, tol : int, float, optional
-        Steps at most. They end where a step changes the loss by less than `tol` times the loss, or where the
+        Most steps. They end where a step changes the loss by less than `tol` times the loss, or where the
         interference is below 1e-7: the features are recovered.
 
     Returns

@@ -28,8 +28,8 @@ SPACING, BELOW, ABOVE = 0.25, 9.0, 38.0
 class Decoder:
     """Decoder of least loss of its kind: a y + b where y > theta, else 0; arrays of one shape, or floats.
 
-    `theta` is -inf if all outputs are kept. The Bayes decoder has no such form, and NaN in all three. `loss`
-    is per feature.
+    `theta` is -inf if all outputs are kept. For "bayes", which has no such form, theta, a and b are NaN.
+    `loss` is per feature.
     """
 
     theta: Any

@@ -69,8 +69,8 @@ def message_passing(
     p, values : float, str or ValueDistribution
         Probability that a feature is on, in [1e-100, 1], and the law of its value then, at scale 1.
     steps, tol : int, float, optional
-        Steps at most. They end where a step changes the interference by less than `tol` times its size, or
-        where it falls below 1e-7.
+        Most steps. They end where a step changes the interference by less than `tol` times its size, or where
+        it falls below 1e-7.
 
     Returns
     -------

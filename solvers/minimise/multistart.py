@@ -976,7 +976,7 @@ def descend(
     largest : float, optional
         Bound of the absolute value of each weight.
     steps, tol : int, float, optional
-        Steps at most; norm of the gradient, with its error, at which the descent has converged.
+        Most steps; norm of the gradient, plus its error, at which the descent has converged.
     seconds : float or Deadline, optional
         Budget after which the point reached so far is returned; 0 stops after the first gradient. Newton's
         method is left out where its Hessian would exceed the budget. Compiling does not count.

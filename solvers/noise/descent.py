@@ -32,7 +32,7 @@ class Descent:
     W: FloatArray
     """Weights at the time `t_end`, shape (n_features, n_hidden). Always finite."""
     path: FloatArray
-    """Weights at the times `t`, shape (n_times, n_features, n_hidden); no times if not asked for."""
+    """Weights at the times `t`, (n_times, n_features, n_hidden); (0, ...) without `keep_weights`."""
     fourth_norm: FloatArray
     """|W_i|_4^4, the sum of fourth powers of an encoding's weights, shape (n_times, n_features)."""
     l2_norm: FloatArray
@@ -40,7 +40,7 @@ class Descent:
     total: FloatArray
     """The source's loss without noise, with the l1 term, summed over inputs and outputs, shape (n_times,)."""
     t_end: Any
-    """Time that `W` belongs to."""
+    """Time of `W`."""
     steps: Any
     """Steps that were made."""
     status: Any
@@ -154,7 +154,8 @@ def descend(
     steps, draws : int
         Steps to make; noise vectors for each input over which one step averages its gradient.
     rng : Generator or int, optional
-        Its children (``Generator.spawn``) draw the noise of the runs: it depends on seed and index alone.
+        A child of it (``Generator.spawn``) draws the noise of each run, which depends on seed and index
+        alone.
     excess_kurtosis : float or (runs,) array_like of float, optional
         mu4/noise_std^4 - 3 of three-point noise, at least -2 (where it is bipolar); for no other noise.
     shared_noise : bool, optional

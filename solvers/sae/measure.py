@@ -51,21 +51,21 @@ class Autoencoder:
     """(n_latents, n_features): probability that a latent is on, given that a feature is. A latent is on above
     its threshold, a feature where it is not 0."""
     fires_pairs: FloatArray
-    """(n_latents, n_features, n_features): given that both features are on; nan where they never are. The
-    diagonal is `fires`."""
+    """(n_latents, n_features, n_features): probability that a latent is on, given that both features are; nan
+    where they never are. The diagonal is `fires`."""
     precision: FloatArray
-    """(n_latents, n_features): of a latent as detector of a feature; 0 of a dead one."""
+    """(n_latents, n_features): precision of a latent as detector of a feature; 0 for a dead latent."""
     recall: FloatArray
     """The same as `fires`."""
     f1: FloatArray
-    """(n_latents, n_features): 0 of a dead latent, too."""
+    """(n_latents, n_features): F1 of a latent as detector of a feature; 0 for a dead latent."""
     match: Any
-    """(n_features,): the latent that stands for each feature, by the assignment of largest summed f1, one
-    feature a latent; -1 if there is none."""
+    """(n_features,): latent of each feature, in the one-to-one assignment of largest sum of f1; -1 for a
+    feature without one."""
     cosines: FloatArray
-    """(n_latents, n_features): between decoder and dictionary directions."""
+    """(n_latents, n_features): cosines of decoder and dictionary directions."""
     dead: Any
-    """(n_latents,): which latents are never on."""
+    """(n_latents,): whether the latent is never on."""
     p: FloatArray
     """(n_features,): probability that a feature is not 0."""
     pairs: FloatArray
@@ -77,7 +77,7 @@ class Autoencoder:
     prefix_errors: FloatArray
     """Estimated error of `prefix_mse`."""
     method: str = "exact"
-    """How these are known: 'exact', by sums, or 'samples', as means over samples."""
+    """Method of computation: 'exact', by sums, or 'samples', as means over samples."""
 
     def fires_without(self, feature: int, other: int) -> FloatArray:
         """Return the probability that each latent is on, given that `feature` is on and `other` is off.
@@ -273,7 +273,7 @@ def measure_samples(
 
 @dataclass(frozen=True)
 class _Means:
-    """Means that measures follow from; the squared error also with the first latents alone."""
+    """Means from which measures follow; of the squared error also with the first latents alone."""
 
     mse: FloatArray  # (1 + len(prefixes),): of all latents, then of each prefix
     mse_error: FloatArray

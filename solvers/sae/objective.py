@@ -40,20 +40,20 @@ class ObjectiveValue:
     error_estimate: float
     """Error of `value`, or one standard error if `value` is a mean over samples."""
     mse: float
-    """Expected squared error, summed over the coordinates of the activations; where `prefixes` are given the
-    sum of theirs times their weights."""
+    """Expected squared error, summed over the coordinates of the activations; with `prefixes` the sum of
+    weight times squared error over prefixes."""
     l1: float
     """Sum over latents of the norm of the decoder column times E h."""
     l0: float
     """Expected number of latents that are on; 0 if it is not needed and not sampled."""
     gradient: Any
-    """Derivatives of `value` by 'W_in', 'b_in', 'W_out', 'b', and 'thresholds' of a JumpReLU; None unless
-    asked for."""
+    """Derivatives of `value` by 'W_in', 'b_in', 'W_out', 'b', and 'thresholds' of a JumpReLU; None if not
+    requested."""
     gradient_error: Any
-    """Errors of these, by the same names: standard errors of samples; of exact ones a bound that is the same
-    for all entries, and may be a thousand times what they are off by."""
+    """Errors of the derivatives, by the same names: standard errors for samples; for exact sums one bound for
+    all entries, which may be a thousand times their error."""
     method: str
-    """How all this is known: 'exact', by sums and integrals, or 'samples', as means."""
+    """Method of computation: 'exact', by sums and integrals, or 'samples', as means over samples."""
 
 
 class AutoencoderObjective:
@@ -69,7 +69,7 @@ class AutoencoderObjective:
     Parameters
     ----------
     law : float or Features
-        Of the features; as in `measure`.
+        Law of the features, as for `measure`.
     dictionary : (d, n_features) array_like
         The dictionary.
     l1, l0 : float, optional
@@ -145,7 +145,7 @@ class AutoencoderObjective:
         self._centre = self.phi @ self.law.mean * validation.flag("centred", centred)
 
     def __call__(self, sae: Model, *, gradient: bool = True) -> ObjectiveValue:
-        """Return the objective at the autoencoder `sae`, with `gradient`; ValueError if shapes do not fit."""
+        """Return the objective at `sae`, with derivatives if `gradient`; ValueError if shapes do not fit."""
         check_dictionary(sae, self.law, self.phi)
         validation.flag("gradient", gradient)
         for size in self.prefixes or ():

@@ -34,7 +34,7 @@ class BestAutoencoder:
     sae: Model
     """The autoencoder."""
     value: float
-    """Its objective."""
+    """Objective of the autoencoder."""
     hits: int
     """Number of starts that ended at `value`, within 1e-6 of the squared error of the output 0."""
     starts: int
@@ -273,7 +273,7 @@ def phase(autoencoder: Autoencoder, parent: int = 0, child: int = 1) -> str:
     Parameters
     ----------
     autoencoder : Autoencoder
-        From `measure`, or the answer of `sp.sae`.
+        Result of `measure`, or answer of `sp.sae`.
     parent, child : int, optional
         The two features.
 

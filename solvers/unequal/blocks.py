@@ -44,7 +44,7 @@ class BlockPart:
     """One kind of block of k features in a mixture, and its share of the blocks."""
 
     share: float
-    """Between 0 and 1."""
+    """Share of the blocks that are of this kind, from 0 to 1."""
     capacity: FloatArray
     """Capacity matrix C, in the coordinates of the symmetric root of the covariance, shape (k, k)."""
     coefficients: FloatArray
