@@ -117,7 +117,7 @@ def parallel_concat(
 
 
 class _BlasLimit:
-    """State of `single_blas_thread`: how many callers are inside, and the limit that the last undoes."""
+    """State of `single_blas_thread`: the number of callers inside, and the limit that the last one undoes."""
 
     def __init__(self) -> None:
         self.lock, self.callers = threading.Lock(), 0

@@ -72,27 +72,27 @@ class _Screening:
     judge_frequencies: int = 256
     """Frequencies of the loss by which ends on samples are compared."""
     steps: int = 300
-    """Steps of these descents at most."""
+    """Most steps of a descent on samples."""
     gradient_norm: float = 1e-3
     """Norm of the gradient at which a descent on samples ends."""
     search_steps_per_start: int = 300
     """Steps of the local search from the best ends, for each random start."""
     free_factor: int = 3
-    """How many times as many where the decoder is free: descents take longer there."""
+    """Factor on these steps if the decoder is free, where descents take longer."""
     moves_per_start: int = 6
     """Random moves of the best ends on samples, for each random start."""
     moves_batch: int = 8
-    """Moves between which the best ends are sorted anew."""
+    """Number of moves after which the ends are sorted again."""
     bases: int = 3
-    """Best ends that moves begin at."""
+    """Best ends from which moves start."""
     batch: int = 14
-    """Starts that descend together."""
+    """Number of starts that descend together."""
     finalists: int = 6
-    """Distinct ends that are continued on the loss itself."""
+    """Distinct ends from which there are descents on the loss itself."""
     short_steps: int = 8
-    """Steps of the first descents of these on the loss."""
+    """Steps of the first descents from the finalists on the loss."""
     margin: float = 3e-5
-    """Objective above the best up to which ends go on then, in units of the zero model; two always do."""
+    """Finalists go on if (objective - least)/(loss of the zero model) is at most this; two always do."""
     coarse_gradient_norm: float = 1e-4
     """Norm of the gradient at which descents with few frequencies end, if there is no metric."""
     same_objective: float = 1e-4
@@ -102,11 +102,11 @@ class _Screening:
     moves_share: float = 0.6
     """Share of a budget of seconds after which the moves of features end."""
     metrics_share: float = 0.3
-    """Share of the seconds left then that computing the metrics may take."""
+    """Share of the remaining seconds that computing the metrics may take."""
     most_metric_variables: int = 500
-    """Variables up to which the Hessian on the samples is the metric of descents."""
+    """Largest number of variables for which the Hessian on samples is the metric of descents."""
     metric_step: float = 1e-4
-    """Step of the differences that give this Hessian."""
+    """Step of the finite differences that give the Hessian on samples."""
     least_metric_curvature: float = 1e-3
     """Least curvature of the metric, in units of its largest."""
 

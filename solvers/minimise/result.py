@@ -55,18 +55,18 @@ class Minimum:
     gradient_norm: float
     """Length of the gradient by free weights and biases; with an l1 penalty of the shortest subgradient."""
     gradient_error: float
-    """Largest error of `gradient_norm`, without a penalty's share; inf if no seconds were left for it."""
+    """Largest error of `gradient_norm`, without that of a penalty; inf if no seconds were left for it."""
     curvature: float | None
     """Least eigenvalue of the Hessian without the zeros of symmetries. None at kinks, and from 15 features
     on, where it is expensive: see `solvers.codes.curvatures`."""
     minima: tuple[Local, ...]
-    """Distinct minima of all starts, best first, up to the order of features that the law leaves alike. In a
-    race only the best are descended to the end, and the best may have no start."""
+    """Distinct minima of all starts, best first, up to permutations of equal features. In a race only the
+    best are descended to the end, and the best may come from no single start."""
     losses: FloatArray
-    """The objective that each start ended at, ascending, shape (starts,)."""
+    """Final objective of each start, ascending, shape (starts,)."""
     hits: int
     """Random and ordered starts that ended within 1e-6 of the least objective, in units of the loss of the
-    zero model. A minimum that as many starts lead to would have been missed with probability e^-hits."""
+    zero model. A minimum with so many hits would have been missed with probability e^-hits."""
     starts: int
     """Starts that were made: random, ordered and given ones."""
     planned: int

@@ -87,7 +87,7 @@ class Dropping:
     loss: float
     """Full loss of this truncated minimiser."""
     left_out: float
-    """Bound on `loss` - `truncated` by `dropped_bound`, hence on what can be gained by not truncating."""
+    """Upper bound of `loss` - `truncated` by `dropped_bound`, and so of the gain by not truncating."""
     best: Minimum
     """Best model found for the full loss."""
 

@@ -28,7 +28,7 @@ class RowStatistics:
     sum_of_squares: Real
     """Sum of m² over the entries m."""
     sum_of_absolute_cubes: Real
-    """Sum of |m|³; `theory.rug.edgeworth_correction` needs that of m³, signed."""
+    """Sum of |m|³; `theory.rug.edgeworth_correction` needs the sum of m³ instead."""
     lyapunov_ratio: Real
     """sum_of_absolute_cubes / sum_of_squares^(3/2); Eq. 3 has the maximum over the rows."""
     interference_mean: Real

@@ -64,11 +64,11 @@ _CUTOFF = 1e-10  # of eigenvalues of the activations' covariance, as a share of 
 class Ceiling:
     """Scores of decoders that know features and dictionary, each at several numbers of latents on.
 
-    Arrays have a row for each decoder and a column for each L0 that was asked for.
+    Arrays have a row for each decoder and a column for each requested L0.
     """
 
     decoders: tuple[str, ...]
-    """`DECODERS`; of more than 2048 features those of rows that need no training."""
+    """`DECODERS`, or for more than 2048 features those whose rows need no training."""
     mean_active: float
     """Expected number of features that are on."""
     target_l0: FloatArray
@@ -90,22 +90,22 @@ class Ceiling:
     mcc: FloatArray
     """Mean absolute cosine of decoder columns and features, in their best one-to-one matching."""
     uniqueness: FloatArray
-    """How many features have the largest absolute cosine for some latent, over the number of latents."""
+    """(Number of features with the largest absolute cosine for some latent)/(number of latents)."""
     owners: Any
     """(decoders, count, latents): the feature that owns each latent, in increasing order."""
     exact: Any
     """(decoders,): whether the numbers are expectations, not means over samples."""
     models: Any
-    """The autoencoder of each number, in tuples; none for pursuit, which is no single step, and none of more
-    than 2048 features."""
+    """Tuples of the autoencoders, by decoder and L0; none for pursuit, which has several steps, and none for
+    more than 2048 features."""
     normal_f1: FloatArray
-    """(count,): mean F1 of the linear rows at a common threshold, were their interference normal of the same
-    mean and variance; what `f1` differs by is what its law does. nan where features are not independent, or
-    latents are fewer than features. Of many features 200 stand for all."""
+    """(count,): mean F1 of the linear rows at a common threshold if their interference were normal of the same
+    mean and variance. nan if features are not independent, or latents are fewer than features. Of more than
+    200 features 200 stand for all."""
     samples: int
-    """How many fixed thresholds and regressions; as many others evaluated, and fixed logistic regressions."""
+    """Number of samples that fixed thresholds and regressions, and of others that evaluated."""
     draws: int
-    """How many draws were given in place of a law; 0 where a law was. Twice `samples` of them are taken."""
+    """Number of draws given in place of a law, of which 2 `samples` are used; 0 if a law was given."""
 
     def standard_errors_above(self, l0: float, f1: float, f1_error: float = 0.0) -> float:
         """Return how many standard errors an autoencoder's mean F1 lies above the best one-step decoder's.
@@ -752,7 +752,7 @@ class _Latents(NamedTuple):
 
 
 class _Autoencoder(NamedTuple):
-    """An autoencoder: owners of its latents, rows, thresholds on their readings, latents, decoder, bias."""
+    """An autoencoder: features of its latents, rows W, thresholds t of readings, latents, decoder V, bias b."""
 
     owners: Any
     W: FloatArray

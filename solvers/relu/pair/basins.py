@@ -29,7 +29,7 @@ class Basins:
     importance: float
     starts: int
     best: int
-    """How many end at the global minimum."""
+    """Number of flows that end at the global minimum."""
     fraction: float
     low: float
     high: float
