@@ -99,7 +99,7 @@ class Ceiling:
     """Tuples of the autoencoders, by decoder and L0; none for pursuit, which has several steps, and none for
     more than 2048 features."""
     normal_f1: FloatArray
-    """(count,): mean F1 of the linear rows at a common threshold if their interference were normal of the same
+    """(count,): mean F1 of the linear rows at a common threshold if interference were normal of the same
     mean and variance. nan if features are not independent, or latents are fewer than features. Of more than
     200 features 200 stand for all."""
     samples: int
@@ -752,7 +752,7 @@ class _Latents(NamedTuple):
 
 
 class _Autoencoder(NamedTuple):
-    """An autoencoder: features of its latents, rows W, thresholds t of readings, latents, decoder V, bias b."""
+    """An autoencoder: features of its latents, rows W, thresholds t on readings, decoder V, bias b."""
 
     owners: Any
     W: FloatArray
