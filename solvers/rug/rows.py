@@ -113,8 +113,8 @@ def drawn_rug(
 ) -> tuple[Optimum, RugMatrix, float]:
     """Return (`optimum` at n_hidden/n_features, random `rug_matrix` R, b) of the model ReLU(a R x + b).
 
-    The scale a is that of the optimum; b is its bias minus the mean interference of R. Features are on with
-    probability p, and rng draws R.
+    The scale a is that of the optimum; b is its bias minus a times the mean interference of R. Features are
+    on with probability p, and rng draws R.
     """
     best, matrix = optimum(p, n_hidden / n_features), rug_matrix(n_features, n_hidden, rng)
     return best, matrix, float(best.b - best.a * row_statistics(matrix, p).interference_mean)
