@@ -17,9 +17,9 @@ class DeadlineOver(Exception):
 
 
 class _CompileClock(event.Listener):
-    """Sums the seconds in which Numba compiles kernels or loads compiled ones, in whatever thread.
+    """Sums the seconds in which Numba compiles kernels or loads compiled ones, in any thread.
 
-    Numba passes an `event` at the start and the end of each.
+    Numba passes an `event` at the start and the end of each kernel's compilation.
     """
 
     def __init__(self) -> None:
@@ -27,20 +27,14 @@ class _CompileClock(event.Listener):
         self._depth, self._begun, self._total = 0, 0.0, 0.0
 
     def on_start(self, event: Any) -> None:
-        """Start the clock at the outermost kernel; kernels compiled within it are not counted again.
-
-        `event` is Numba's, of a kernel that begins to be compiled or loaded; it is not used.
-        """
+        """Start the clock unless it runs already: compilations may be nested. `event` is unused."""
         with self._lock:
             self._depth += 1
             if self._depth == 1:
                 self._begun = time.perf_counter()
 
     def on_end(self, event: Any) -> None:
-        """Stop the clock and add its seconds to the total when the outermost kernel is compiled.
-
-        `event` is Numba's, of a kernel that is compiled or loaded; it is not used.
-        """
+        """Stop the clock and count its seconds if no kernel is being compiled any more. `event` is unused."""
         with self._lock:
             self._depth -= 1
             if self._depth == 0:
@@ -99,7 +93,7 @@ class Deadline:
         return self._end < inf
 
     def part(self, share: float) -> "Deadline":
-        """Return a new deadline after this share of the seconds left; without a limit if this has none."""
+        """Return a deadline after `share` of the seconds left; without limit if this one has none."""
         return Deadline(share * self.seconds_left()) if self._end < inf else Deadline()
 
     def check(self) -> None:
@@ -109,7 +103,7 @@ class Deadline:
 
 
 def deadline_of(seconds: float | Deadline | None) -> Deadline:
-    """Return the `Deadline` so many seconds from now: None is no limit, a Deadline is returned as it is.
+    """Return the `Deadline` so many `seconds` from now (None: no limit), or `seconds` if it is one.
 
     >>> deadline_of(None).is_limit(), deadline_of(0.0).is_over()
     (False, True)

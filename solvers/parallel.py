@@ -35,7 +35,7 @@ def _cores() -> int:
 
 
 def _threads() -> int:
-    """Return Numba's number of threads, without starting them: that would change PyTorch's number, too."""
+    """Return the number of Numba's threads without starting them, which would also change PyTorch's."""
     known: Any = numba  # has no type hints
     try:
         known.threading_layer()
@@ -46,7 +46,7 @@ def _threads() -> int:
 
 @lru_cache(1)
 def _pool(size: int) -> ThreadPoolExecutor:
-    """Return the thread pool of this size."""
+    """Return the process's pool of `size` threads."""
     return ThreadPoolExecutor(size, "superposition")
 
 
@@ -57,8 +57,8 @@ if hasattr(os, "register_at_fork"):
 def parallel_map(work: Callable[[int], T], count: int, workers: int | None = None) -> list[T]:
     """Return [work(0), ..., work(count - 1)], by at most `workers` threads (None: one for each core).
 
-    The error of the smallest index is raised again. After an error or an interrupt the other threads begin
-    nothing more, and kernels that call `check_interrupt` end early.
+    If calls raise errors, that of the smallest index is raised. After an error or an interrupt the other
+    threads start no further call, and kernels that call `check_interrupt` end early.
     """
     most = _threads()
     threads = min(workers or most, most, count)
@@ -102,9 +102,10 @@ def parallel_map(work: Callable[[int], T], count: int, workers: int | None = Non
 def parallel_concat(
     work: Callable[[slice], tuple[Any, ...]], count: int, workers: int | None = None, *, least: int = 1
 ) -> tuple[Any, ...]:
-    """Return the arrays of `work(slice)`, each concatenated over slices of range(count), by threads.
+    """Return the arrays of work(slice), concatenated over slices that cover range(count), by threads.
 
-    `work` returns a tuple of arrays with a row for each index; slices have `least` indices or more.
+    work(slice) returns a tuple of arrays with a row for each index in the slice. Slices have at least `least`
+    indices; there are at most `workers` threads (None: one for each core).
     """
     threads = workers or _threads()
     if threads == 1:
@@ -116,7 +117,7 @@ def parallel_concat(
 
 
 class _BlasLimit:
-    """State of `single_blas_thread`: how many callers are inside, and the limit that the last undoes."""
+    """State of `single_blas_thread`: the number of callers inside, and the limit that the last one undoes."""
 
     def __init__(self) -> None:
         self.lock, self.callers = threading.Lock(), 0
@@ -128,7 +129,7 @@ _blas = _BlasLimit()
 
 @lru_cache(1)
 def _blas_controller() -> Any:
-    """Return threadpoolctl's controller of all loaded BLAS libraries, found in some milliseconds."""
+    """Return threadpoolctl's controller of all loaded BLAS libraries."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
@@ -138,8 +139,8 @@ def _blas_controller() -> Any:
 def single_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread inside this context, as suits the small matrices of toy models.
 
-    More threads of BLAS would wait for each other, and for those of this module, several times as long as
-    they work; and the rounding of sums would depend on their number.
+    More BLAS threads would mostly wait for each other and for those of this module, and the rounding of sums
+    would depend on their number.
     """
     with _blas.lock:
         if not _blas.callers:

@@ -42,7 +42,7 @@ class _Line:
         self.visible, self.last_shown = False, time.monotonic()
 
     def show(self, text: str) -> None:
-        """Write a text as the status line, cut to the terminal's width."""
+        """Show `text` as the status line, cut to the terminal's width; without a terminal write a line."""
         width = shutil.get_terminal_size().columns - 1
         # Names of files may hold what a terminal would act on.
         text = "".join(c if c.isprintable() else "?" for c in text)
@@ -69,12 +69,13 @@ def report_progress(
     task : str
         What runs, such as "best".
     progress : callable, optional
-        A function of the caller's that takes lines of text; nothing is shown then.
+        Function that takes lines of text; no status line is shown then.
 
     Yields
     ------
     callable
-        A function of one line of text: `progress`, or `status`, which ends the status line with it.
+        Function of one line of text: `progress` if passed, else `status`, which appends the text to the
+        status line.
 
     Examples
     --------
@@ -127,9 +128,9 @@ def no_status_line() -> Iterator[None]:
 
 
 def time_left(seconds: float, done: float, planned: float, most: float = inf) -> str:
-    """Return ', about ... left' from the seconds that `done` of `planned` units took; '' if under a minute.
+    """Return the text ', about ... left' of the time that remains; '' if it is under a minute.
 
-    The time is at most `most`, the seconds that a budget leaves.
+    `done` of `planned` units took this number of seconds; a budget leaves at most `most` seconds more.
 
     >>> time_left(10.0, 5, 10), time_left(50.0, 1, 11)
     ('', ', about 8 min left')
@@ -141,12 +142,12 @@ def time_left(seconds: float, done: float, planned: float, most: float = inf) ->
 
 
 def status(detail: str) -> None:
-    """Set the text `detail`, such as '3 of 20 starts', that the line of `report_progress` ends with."""
+    """Set the text, such as '3 of 20 starts', at the end of the status line of `report_progress`."""
     _line.detail = detail
 
 
 def call_progress(progress: Callable[..., Any], *state: Any) -> None:
-    """Call `progress` with the state of a search; an exception that it raises gets a note that names it."""
+    """Call progress(*state) with the state of a search; add a note to an exception that it raises."""
     try:
         progress(*state)
     except Exception as error:
@@ -156,7 +157,7 @@ def call_progress(progress: Callable[..., Any], *state: Any) -> None:
 
 @contextmanager
 def without_line() -> Iterator[None]:
-    """Clear the status line, and keep it off while the caller prints inside this context."""
+    """Hide the status line inside this context, in which the caller prints."""
     with _line.lock:
         _line.clear()
         yield

@@ -18,5 +18,5 @@ class Status(enum.Enum):
 
     @property
     def good(self) -> bool:
-        """Whether the solver met its tolerance: REACHED or CONVERGED."""
+        """Whether the solver met its tolerance, with status REACHED or CONVERGED."""
         return self in (Status.REACHED, Status.CONVERGED)

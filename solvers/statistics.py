@@ -45,13 +45,13 @@ class Estimate:
     value : float
         The estimate; nan where the samples have none.
     low, high : float
-        Its limits. Each by itself is wrong at the rate (1 - level)/2.
+        Limits of the interval. Each by itself is wrong at the rate (1 - level)/2.
     level : float
         Confidence of the interval from `low` to `high`.
     runs : int
-        Independent samples behind it.
+        Number of independent samples.
     alarm : float or None
-        Rate at which any limit of its family is wrong; None if it belongs to none.
+        Rate at which any limit of the estimate's `Family` is wrong; None if it belongs to none.
     """
 
     value: float
@@ -62,7 +62,7 @@ class Estimate:
     alarm: float | None = None
 
     def __format__(self, digits: str) -> str:
-        """Write the estimate and its limits, each in this format.
+        """Return the estimate and its limits as text, each number in the format `digits`.
 
         Examples
         --------
@@ -73,17 +73,17 @@ class Estimate:
         return f"{self.value:{digits}} [{self.low:{digits}}, {self.high:{digits}}]"
 
     def divided_by(self, scale: float) -> "Estimate":
-        """Return the estimate in units of `scale`, which is positive."""
+        """Return the estimate and its limits divided by `scale`, which is positive."""
         return replace(self, value=self.value / scale, low=self.low / scale, high=self.high / scale)
 
 
 def _checked_level(level: float) -> float:
-    """Return a confidence level as a float, or raise a ValueError."""
+    """Return a confidence level as a float; ValueError unless it is between 0 and 1."""
     return number("level", level, 0.0, 1.0, brackets="()")
 
 
 def _symmetric_estimate(value: float, half: float, level: float, runs: int) -> Estimate:
-    """Return the `Estimate` of `value` ± `half` with confidence `level` from so many independent `runs`."""
+    """Return the `Estimate` `value` ± `half`, of confidence `level`, from `runs` independent runs."""
     return Estimate(value, value - half, value + half, level, runs)
 
 
@@ -118,15 +118,12 @@ class Family:
 
     @property
     def level(self) -> float:
-        """Confidence of a two-sided interval, each of whose ends is wrong at the rate `alarm`/`limits`.
-
-        That is the false-alarm rate of the family over its number of one-sided limits.
-        """
+        """Confidence of a two-sided interval, 1 - 2 alarm/limits: each end is wrong at alarm/limits."""
         return 1 - 2 * self.alarm / self.limits
 
     @as_annotated
     def of(self, statistic: Callable[..., Estimate], *samples: object, **options: object) -> Estimate:
-        """Return ``statistic(*samples, level=self.level)`` with the false-alarm rate of the family."""
+        """Return the `Estimate` statistic(*samples, level=self.level), with the family's rate as `alarm`."""
         return replace(statistic(*samples, level=self.level, **options), alarm=self.alarm)
 
 
@@ -139,7 +136,9 @@ def student(values: npt.ArrayLike, level: float = LEVEL, axis: Any = -1) -> tupl
     values : array_like
         Independent runs along `axis`, two or more.
     level : float, optional
+        Confidence of the intervals.
     axis : int, optional
+        Axis of the runs.
 
     Returns
     -------
@@ -162,7 +161,7 @@ def student(values: npt.ArrayLike, level: float = LEVEL, axis: Any = -1) -> tupl
 
 @as_annotated
 def more_often(first: int, second: int, runs: int) -> float:
-    """Return Fisher's one-sided p-value of `first` hits in `runs` runs against `second` hits in as many.
+    """Return Fisher's one-sided p-value for `first` hits in `runs` runs, against `second` hits in as many.
 
     Examples
     --------
@@ -177,7 +176,7 @@ def more_often(first: int, second: int, runs: int) -> float:
 
 @as_annotated
 def mean_within(values: npt.ArrayLike, errors: float) -> Estimate:
-    """Return the mean of `values`, one a run, with an interval of `errors` standard errors to either side.
+    """Return the mean of `values`, one for each run, ± `errors` standard errors.
 
     Examples
     --------
@@ -206,7 +205,7 @@ def mean(values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
 
 @as_annotated
 def from_standard_error(value: float, error: float, level: float = LEVEL) -> Estimate:
-    """Return the `Estimate` of a measured `value` with the standard error `error`: its normal interval.
+    """Return the `Estimate` of `value` with the normal interval of its standard error `error`.
 
     `level` is the interval's confidence.
 
@@ -221,7 +220,7 @@ def from_standard_error(value: float, error: float, level: float = LEVEL) -> Est
 
 @as_annotated
 def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
-    """Return hits/trials with its exact interval (Clopper and Pearson); of 0 trials nan with [0, 1].
+    """Return hits/trials with its exact interval (Clopper and Pearson); nan with [0, 1] for 0 trials.
 
     `level` is the interval's confidence.
 
@@ -244,7 +243,7 @@ def line(x: npt.ArrayLike, values: npt.ArrayLike) -> tuple[FloatArray, FloatArra
     Raises
     ------
     ValueError
-        If `x` has no two different numbers, or `values` another length.
+        If all numbers in `x` are equal, or `values` has another length.
 
     Examples
     --------
@@ -266,7 +265,7 @@ def line(x: npt.ArrayLike, values: npt.ArrayLike) -> tuple[FloatArray, FloatArra
 
 @as_annotated
 def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:
-    """Return a function of (runs, x.size) values: the exponent k of the fit x^k to their mean over runs."""
+    """Return the function of values, (runs, x.size), that fits x^k to their mean over runs and returns k."""
     logarithm = np.log(real("x", vector("x", x), 0, brackets="(]"))
     return lambda runs: float(line(logarithm, np.log(np.maximum(runs.mean(axis=0), 1e-9)))[1])
 
@@ -275,12 +274,12 @@ def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:
 def jackknife(
     samples: FloatArray, statistic: Callable[[FloatArray], float], level: float = LEVEL
 ) -> Estimate:
-    """Return `statistic(samples)` with Student's interval, whose standard error is the jackknife's over runs.
+    """Return statistic(samples) with Student's interval, from the jackknife's standard error over runs.
 
     Parameters
     ----------
     samples : (runs, ...) ndarray
-        What belongs to one run stays together.
+        The first axis is that of the independent runs.
     statistic : callable
         Maps (runs, ...) to a number; smooth in means over runs.
     level : float, optional

@@ -27,11 +27,11 @@ class Block:
     """A code at its best parameters: outputs ReLU(a (G - shift)/(1 - shift) x + b), G the Gram matrix."""
 
     name: str
-    """The code's, and `shifted` behind it if the shift is free."""
+    """Name of the code, followed by " shifted" if the shift is free."""
     n_features: int
-    """Of one block."""
+    """Features of one block."""
     n_hidden: int
-    """Of one block, with the dimension that the shift takes."""
+    """Hidden dimensions of one block, one of them for the shift if it is free."""
     p: float
     """Probability that a feature is on."""
     a: float
@@ -39,13 +39,13 @@ class Block:
     b: float
     """Bias."""
     shift: float
-    """What is subtracted from all entries of G."""
+    """Constant that is subtracted from all entries of G."""
     loss: float
     """Exact loss per feature at these parameters, to about 1e-12 p/3."""
 
     @property
     def shifted(self) -> bool:
-        """Whether a constant (it takes a dimension) is subtracted from all entries of the Gram matrix G."""
+        """Whether a constant, the shift, is subtracted from all entries of the Gram matrix G."""
         return self.name.endswith(_SHIFTED)
 
     @property
@@ -57,8 +57,8 @@ class Block:
 def _loss_over_square(code: Overlaps, p: float, tol: float, x: FloatArray) -> float:
     """Return the exact loss per feature over p² of a code at x = (log scale, bias over scale, shift).
 
-    Its model is ReLU(M x + b) with M = scale (G - shift)/(1 - shift), G the code's Gram matrix. `tol` is the
-    error to aim at, in units of the loss or of E x_i^2, whichever is larger.
+    The model is ReLU(M x + b) with M = scale (G - shift)/(1 - shift), where G is the code's Gram matrix.
+    `tol` is the error to aim at, relative to the loss or to E x_i^2, whichever is larger.
     """
     a, shift = float(np.exp(x[0])), float(x[2])
     row = a * (code.row() - shift) / (1.0 - shift)
@@ -69,7 +69,7 @@ def _loss_over_square(code: Overlaps, p: float, tol: float, x: FloatArray) -> fl
 def _best_end(
     loss: Callable[[FloatArray], float], starts: Sequence[npt.ArrayLike], bounds: list[tuple[float, float]]
 ) -> FloatArray:
-    """Return the x of least loss(x) among the ends of descents by L-BFGS-B from `starts`, within `bounds`."""
+    """Return the x of least loss(x) that L-BFGS-B, started from each of `starts`, finds within `bounds`."""
 
     def search(
         end: DescentResult,
@@ -81,9 +81,10 @@ def _best_end(
 
 
 def _best_parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
-    """Return (log scale, bias over scale, shift) of least exact loss of `code` for each p, a row each.
+    """Return, for each p, the row (log scale, bias/scale, shift) of least exact loss of `code`.
 
-    Descents at a p also start from the parameters found at the next larger p; the shift is 0 unless `free`.
+    The shift is optimised if `free`, else 0. Descents at a p also start from the parameters found at the next
+    larger p.
     """
     largest = max(0.0, *code.values)
     # Sparse, or as if interference were normal: at 544 random places one of these had the best known end.
@@ -117,8 +118,8 @@ def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False
     -------
     list of list of Block
         For each code, or code and shift, its blocks at each p in the order given. Pairs are in closed form;
-        for others L-BFGS-B minimises the exact loss of one row, which stands for all, from two starts and
-        the parameters at the next larger p. Each loss is attained; that no other end is better is not proved.
+        for others L-BFGS-B minimises the exact loss of one row, which stands for all, from two starts and the
+        parameters at the next larger p. Each loss is that of a model, but not proved to be the least.
 
     Examples
     --------

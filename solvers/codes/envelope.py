@@ -34,7 +34,7 @@ class Envelope:
     loss: Any
     """Least loss per feature: an upper bound on the optimum."""
     structured: Any
-    """The same without the rug."""
+    """Least loss without the rug."""
     rug: Any
     """Loss of the rug (macroscopic optimum) at this ratio."""
     linear: Any
@@ -42,11 +42,11 @@ class Envelope:
     lower_bound: Any
     """Proved: no model of this ratio has a smaller loss."""
     names: tuple[str, ...]
-    """Names of codes, which `first` and `second` count."""
+    """Names of codes, of which `first` and `second` are indices."""
     first: Any
-    """One code of the mixture that has `loss`."""
+    """Index of one code of the mixture that has `loss`."""
     second: Any
-    """The other one; the same where nothing is mixed."""
+    """Index of the other code; equal to `first` where nothing is mixed."""
     share: Any
     """Fraction of the features in `second`; 0 where nothing is mixed."""
 
@@ -70,10 +70,11 @@ def hull(ratio: FloatArray, loss: FloatArray) -> npt.NDArray[np.intp]:
 def _mix_on_hull(
     at: FloatArray, ratio: FloatArray, loss: FloatArray
 ) -> tuple[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.intp], FloatArray]:
-    """Return the lower convex hull of codes' points (ratio, loss) at the ratios `at`, and its mixtures.
+    """Return (loss, left, right, share): the lower convex hull of the points (ratio, loss) at each of `at`.
 
-    That is (losses on the hull, index of the code left of each ratio, of the one right of it, share of the
-    features in the right one). Ratios are n_hidden/n_features.
+    A point is a code with its ratio n_hidden/n_features. `left` and `right` are the indices of the two codes
+    on either side of the requested ratio; the hull's loss is that of their mixture with the fraction `share`
+    of the features in the right one.
     """
     corners = hull(ratio, loss)
     right = np.clip(np.searchsorted(ratio[corners], at), 1, corners.size - 1)
@@ -85,10 +86,10 @@ def _mix_on_hull(
 def code_points_on_plane(
     p: FloatArray, blocks_by_code: list[list[Block]], models: str
 ) -> list[tuple[str, float, FloatArray]]:
-    """Return (name, ratio, losses at each p) of each code, dropping and exact storage included.
+    """Return (name, n_hidden/n_features, losses at each p) of each code but the rug, which has any ratio.
 
-    `blocks_by_code` has each code's `Block` at each p, ratio is n_hidden/n_features. The rug is left out, as
-    it has any ratio; `models` are the allowed ones, "tied", "balanced" or "free", as in `envelope`.
+    "dropped" (ratio 0) and "identity" (ratio 1, loss 0) are among the codes. `blocks_by_code` has each code's
+    `Block` at each p; `models` says which models are allowed, "tied", "balanced" or "free", as in `envelope`.
     """
     codes = [("dropped", 0.0, np.asarray(zero_ratio_loss(p))), ("identity", 1.0, np.zeros(p.size))]
     codes += [
@@ -109,12 +110,12 @@ def envelope(
 ) -> Envelope:
     """Return the least loss of structured codes, dropping, the rug and all mixtures of two.
 
-    The rug is the random code of Cowsik et al. (2024). Codes count with the exact loss of a model; cut
-    polygons (`theory.codes.cut_polygon`: no positive interference) with the bound
-    `theory.codes.collision_loss`, priority codes (encodings of very different lengths, of which the shorter
-    one yields; `theory.codes.priority_map`) with their infimum, the rug with its limit of many features. A
-    mixture keeps a share of the features in each of two codes, in blocks that do not touch, so losses and
-    ratios both average.
+    The rug is the random code of Cowsik et al. (2024). Most codes have the exact loss of a model. Three have
+    a formula: cut polygons (`theory.codes.cut_polygon`, without positive interference) the upper bound
+    `theory.codes.collision_loss`; priority codes (`theory.codes.priority_map`: encodings of very different
+    lengths, where the longer one wins) the infimum of their losses; the rug its limit of many features. A
+    mixture stores a share of the features in each of two codes, in separate blocks, so that losses and ratios
+    both average.
 
     Parameters
     ----------
@@ -124,9 +125,10 @@ def envelope(
         Names of codes to compare, from `theory.codes.CODES`. Features kept exactly ("identity"), dropped
         ones, and the rug always belong to them.
     models : {"tied", "balanced", "free"}, optional
-        What is allowed. ``"tied"``: W W' only. ``"balanced"``: also decoders that are not the transpose of
-        the encoder, with all features of a code alike: shifted codes and cut polygons. ``"free"``: also
-        weights that differ by orders of magnitude from feature to feature: skew pairs and priority codes.
+        Which models are allowed. ``"tied"``: W W' only. ``"balanced"``: also decoders that are not the
+        transpose of the encoder, in codes that treat all features alike: shifted codes and cut polygons.
+        ``"free"``: skew pairs and priority codes, whose weights differ by orders of magnitude between
+        features, in place of cut polygons.
 
     Returns
     -------
@@ -156,7 +158,7 @@ def envelope_of(
     Parameters
     ----------
     blocks_of_codes : sequence of sequence of Block
-        As from `blocks`: of each code its block at each different p, rising.
+        From `blocks`: for each code, its block at each distinct p in ascending order.
     p, ratio : array_like of float
         Probability that a feature is on, in [1e-6, 1), and n_hidden/n_features, in (0, 1].
     models : {"tied", "balanced", "free"}, optional
@@ -205,8 +207,8 @@ def _checked_plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, 
 def _envelope(on: FloatArray, r: FloatArray, blocks_by_code: list[list[Block]], models: str) -> Envelope:
     """Return the `Envelope` at probabilities `on` and ratios r, arrays of one shape.
 
-    `blocks_by_code` has each code's `Block` at each distinct p, rising; `models` are the allowed models,
-    "tied", "balanced" or "free".
+    `blocks_by_code` has each code's `Block` at each distinct p in ascending order; `models` says which models
+    are allowed, "tied", "balanced" or "free" (see `envelope`).
     """
     shape, on, r = on.shape, on.ravel(), r.ravel()
     distinct, position = np.unique(on, return_inverse=True)

@@ -14,26 +14,26 @@ from .blocks import Block
 
 
 def _disjoint(sets: IntArray) -> IntArray:
-    """Return the adjacency matrix of sets, rows of 0 and 1, that joins those without a common element."""
+    """Return the adjacency matrix that joins disjoint sets; `sets` has a row of 0 and 1 for each set."""
     return np.asarray(sets @ sets.T == 0, dtype=np.int64)
 
 
 def _petersen() -> IntArray:
-    """Return the adjacency of the Petersen graph: pairs out of five, joined if disjoint."""
+    """Return the adjacency matrix of the Petersen graph: pairs out of five, joined if disjoint."""
     pairs = itertools.combinations(range(5), 2)
     return _disjoint(np.array([[int(i in pair) for i in range(5)] for pair in pairs]))
 
 
 def _clebsch() -> IntArray:
-    """Return the adjacency of the folded 5-cube: words of four bits, apart by one bit or by all."""
+    """Return the adjacency matrix of words of four bits, joined if they differ in one bit or in all four."""
     words = np.arange(16)
     return np.isin(words[:, None] ^ words, (1, 2, 4, 8, 15)).astype(np.int64)
 
 
 def _hoffman_singleton() -> IntArray:
-    """Return the adjacency of the Hoffman-Singleton graph, of five pentagons P_h and five pentagrams Q_i.
+    """Return the adjacency matrix of the Hoffman-Singleton graph, (50, 50).
 
-    Corner j of P_h joins corner h i + j of Q_i.
+    It has five pentagons P_h and five pentagrams Q_i; vertex j of P_h is joined to vertex h i + j of Q_i.
     """
     A = np.zeros((50, 50), np.int64)
     for h, i, j in itertools.product(range(5), repeat=3):
@@ -59,19 +59,19 @@ def _hexads() -> IntArray:
 
 
 def _gewirtz() -> IntArray:
-    """Return the adjacency of the Gewirtz graph, (56, 56).
+    """Return the adjacency matrix of the Gewirtz graph, (56, 56).
 
-    Its corners are the blocks of S(3, 6, 22) without one of the 22 points, joined if disjoint.
+    Vertices are the blocks of S(3, 6, 22) that avoid one fixed point of the 22, joined if disjoint.
     """
     blocks = _hexads()
     return _disjoint(blocks[blocks[:, 0] == 0])
 
 
 def _higman_sims() -> IntArray:
-    """Return the adjacency of the Higman-Sims graph, (100, 100).
+    """Return the adjacency matrix of the Higman-Sims graph, (100, 100).
 
-    Its corners are one more, the 22 points and the 77 blocks (hexads) of S(3, 6, 22), in this order. The
-    first is joined to all points, points to the hexads that hold them, hexads to disjoint ones.
+    Vertices are, in this order, an extra one, the 22 points and the 77 blocks of S(3, 6, 22). The extra one
+    is joined to all points, a point to the blocks that contain it, and blocks to disjoint blocks.
     """
     blocks = _hexads()
     A = np.zeros((100, 100), np.int64)
@@ -83,12 +83,12 @@ def _higman_sims() -> IntArray:
 
 
 def _mclaughlin() -> IntArray:
-    """Return the adjacency of the McLaughlin graph, (275, 275).
+    """Return the adjacency matrix of the McLaughlin graph, (275, 275).
 
-    Blocks of S(4, 7, 23) have 7 of 23 points. The corners are the 22 points beside the first, the 77 blocks
-    that hold the first, less that point (hexads), and the 176 that do not (heptads). A point is joined to
-    hexads that do not hold it and heptads that do; hexads if disjoint; a hexad and a heptad if they have 3
-    common points, two heptads if they have 1.
+    It is made of S(4, 7, 23), blocks of 7 among 23 points. Vertices are the 22 points other than the first;
+    77 hexads, the blocks that contain the first point, without it; and 176 heptads, the blocks that do not. A
+    point is joined to hexads that do not contain it and to heptads that do. Two hexads are joined if
+    disjoint, a hexad and a heptad if they share 3 points, two heptads if they share 1.
     """
     blocks = _heptads()
     contains_first = blocks[blocks[:, 0] == 1][:, 1:]
@@ -102,7 +102,7 @@ def _mclaughlin() -> IntArray:
 
 
 def _quadrangle(q: int) -> IntArray:
-    """Return the adjacency of GQ(q, q²), q prime: points of an elliptic quadric over q elements.
+    """Return the adjacency matrix of GQ(q, q²), q prime: points of an elliptic quadric over GF(q).
 
     The quadric is the zeros of x0 x1 + x2 x3 + N(x4, x5) in projective 5-space, N a quadratic form that is 0
     only at 0. Points are joined where the quadric's bilinear form of both is 0.
@@ -163,9 +163,7 @@ def adjacency(name: str) -> IntArray:
 
 
 def block_model(block: Block) -> tuple[FloatArray, float]:
-    """Return matrix and bias of the model ReLU(M x + b) of a block, M = a (G - shift)/(1 - shift).
-
-    G is the Gram matrix of its code.
+    """Return (M, b) of a block's model ReLU(M x + b): M = a (G - shift)/(1 - shift), G the Gram matrix.
 
     Parameters
     ----------
@@ -179,7 +177,7 @@ def block_model(block: Block) -> tuple[FloatArray, float]:
     Raises
     ------
     ValueError
-        If its graph is none of those that `adjacency` constructs.
+        If the code's graph is none of those that `adjacency` constructs.
 
     Examples
     --------

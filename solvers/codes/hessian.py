@@ -81,7 +81,7 @@ class Curvatures:
 
     @property
     def negative(self) -> int:
-        """Number of eigenvalues that are negative, beyond `errors`."""
+        """Number of eigenvalues below minus their `errors`."""
         return int(np.sum(self.values < -self.errors))
 
 
@@ -106,8 +106,8 @@ def curvatures(
     law : float or Features
         Probability that a feature is on, or any law; importances weigh the outputs.
     frequencies : int, optional
-        Terms of the sum over frequencies that gives each output's Hessian. Results are from twice as many;
-        what that changes is `errors`.
+        Terms of the sum over frequencies that gives each output's Hessian. Results use twice as many;
+        `errors` is the change on doubling.
 
     Returns
     -------
@@ -117,9 +117,9 @@ def curvatures(
 
     Notes
     -----
-    Of the Hessian by (W_out, W_in, b) the signs are the same, beside n_hidden² zeros. Where the rank is
-    less than n_hidden nothing is said about steps that raise it. The matrix has size
-    2 n_features rank - rank² + n_features; 64 features at ratio 1/2 take half a minute, 32 a second.
+    The Hessian with respect to (W_out, W_in, b) has eigenvalues of the same signs, and n_hidden² zeros more.
+    Where the rank is less than n_hidden, steps that raise it are not examined. The matrix has size 2
+    n_features rank - rank² + n_features; 64 features at ratio 1/2 take half a minute, 32 a second.
 
     Examples
     --------
@@ -143,10 +143,10 @@ def curvatures(
 def _curvature_spectrum(
     M: FloatArray, m: int, b: FloatArray, law: Features, frequencies: int
 ) -> tuple[FloatArray, float, int]:
-    """Return (eigenvalues of the Hessian, norm of the gradient, rank of M), on matrices of that rank.
+    """Return (eigenvalues of the Hessian, norm of the gradient, rank of M) of the loss of ReLU(M x + b).
 
-    The loss is that of ReLU(M x + b) at the features' law, with free biases. `m` is the largest rank,
-    `frequencies` the number of terms of the sum that gives each output's Hessian.
+    Variables are b and the steps of M, (n, n), that keep its rank, counted up to `m`. `frequencies` is the
+    number of terms of the sum that gives each output's Hessian.
     """
     n = b.size
     left, sizes, right = np.linalg.svd(M)
@@ -197,11 +197,12 @@ class RugPoint:
     b : float
         The bias of all outputs.
     loss, rug_loss : float
-        Loss per feature, here and of the rug at its macroscopic scale and bias, where the search began.
+        Loss per feature at this point, and of the rug at its macroscopic scale and bias, the start of the
+        search.
     gradient_norm : float
-        Length of the gradient that is left, of the loss summed over features, on matrices of this rank.
+        Length of the gradient at this point, of the loss summed over features, on matrices of this rank.
     status : Status
-        `Status.CONVERGED` where that is below 1e-9 p.
+        `Status.CONVERGED` if `gradient_norm` is below 1e-9 p.
     """
 
     p: float
@@ -231,14 +232,14 @@ class RugHessian:
         For each q in 0 .. n_features - 1 the eigenvalues of its block, ascending. Steps have length 1 in
         the Frobenius norm of M and the Euclidean norm of b together.
     lowest, negative : float, int
-        The least of all, and how many are negative beyond `error_estimate`.
+        The least curvature, and the number of curvatures below -`error_estimate`.
     q : int
-        The block of the least one. The step has the sign h_q(i) = (-1)^popcount(q AND i) in row i: q = 0
-        keeps all features alike, q > 0 sets one half of them against the other.
+        Block of the least curvature. Its step has the sign h_q(i) = (-1)^popcount(q AND i) in row i: q = 0
+        changes all features alike, q > 0 one half of them with the opposite sign.
     step_M, step_b : (n_features, n_features) and (n_features,) ndarray of float64
         The step of least curvature, to first order.
     error_estimate : float
-        Change of the least curvature on doubling the number of frequencies; what curvatures may be off by.
+        Estimated error of curvatures: change of the least one on doubling the number of frequencies.
     """
 
     point: RugPoint
@@ -330,10 +331,10 @@ def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
     Parameters
     ----------
     point : RugPoint
-        From `rug_point`, which computes it.
+        Result of `rug_point`.
     frequencies : int, optional
-        Terms of the sum over frequencies that gives the Hessian. Results are from twice as many; what that
-        changes is the error estimate.
+        Terms of the sum over frequencies that gives the Hessian. Results use twice as many; the error
+        estimate is the change on doubling.
 
     Returns
     -------
@@ -342,9 +343,9 @@ def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
 
     Notes
     -----
-    As for `curvatures` the signs are those of (W_out, W_in): `lowest` + `error_estimate` < 0 proves a saddle,
-    curvatures that are all positive a local minimum. The cost is that of n eigenproblems of size up to
-    2 n_hidden + 1: 0.2 s for 64 features.
+    The signs are also those of the Hessian with respect to (W_out, W_in): `lowest` + `error_estimate` < 0
+    proves a saddle, and all curvatures positive prove a local minimum. The cost is that of n eigenproblems of
+    size up to 2 n_hidden + 1: 0.2 s for 64 features.
 
     References
     ----------
@@ -383,13 +384,12 @@ def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
 def _symmetry_blocks(
     point: RugPoint, frequencies: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray, FloatArray]]:
-    """Yield (l, eigenvalues, eigenvectors) of each block q = 0, ..., n - 1 of the Hessian at a point.
+    """Yield (l, eigenvalues, eigenvectors) of each of the n blocks of the Hessian at the critical point.
 
-    The critical point lies beside a rug, a random code of Hadamard rows. Block q has the changes of M,
-    decoder times encoder, along e_k e_l' with k = q XOR l, e_k the normalised Walsh-Hadamard functions. The
-    array l has the indices at which M keeps its rank: k or l is a row of the rug. Eigenvectors are columns:
-    a coordinate for each entry of l, and last the change of the biases along e_q. `frequencies` is the number
-    of terms of the sum that gives the Hessian.
+    With e_k the normalised Walsh-Hadamard functions, the variables of block q = 0, ..., n - 1 are the
+    coordinates of M along e_k e_l', k = q XOR l, for each l of the array, and last that of the biases along
+    e_q. The array has those l for which the step keeps the rank of M: k or l is one of `point.rows`.
+    Eigenvectors are columns. `frequencies` is the number of terms of the sum that gives the Hessian.
     """
     n = point.row.size
     E = linalg.block_diag(_walsh_basis(n), np.ones((1, 1)))

@@ -31,9 +31,10 @@ _SAME = 1e-7  # losses that differ by less, relative, are equal
 
 
 def _interpolate(nodes: FloatArray, values: npt.ArrayLike, at: float) -> FloatArray:
-    """Return the polynomial through the six nodes around `at`, three on either side, at the place `at`.
+    """Return the interpolant of `values` at `at`: the polynomial through the six nodes nearest to it.
 
-    `nodes` ascend; `values` has a row for each node, and the result the shape of a row.
+    `nodes`, ascending, has three of the six on either side of `at`, but near its ends. `values` has a row for
+    each node; the result has the shape of a row.
     """
     right = int(np.clip(np.searchsorted(nodes, at), _STENCIL // 2, nodes.size - _STENCIL // 2))
     six = slice(right - _STENCIL // 2, right + _STENCIL // 2)
@@ -45,13 +46,13 @@ class Line:
     """A code, shifted or not, at its best parameters for rising values of p."""
 
     name: str
-    """The code's, and `shifted` behind it if the shift is free."""
+    """Name of the code, followed by " shifted" if the shift is free."""
     n_features: int
-    """Of one block."""
+    """Features of one block."""
     n_hidden: int
-    """Of one block, with the dimension that the shift takes."""
+    """Hidden dimensions of one block, one of them for the shift if it is free."""
     p: FloatArray
-    """(n,) values, six or more, rising, at which parameters were optimised."""
+    """(n,) values, six or more, ascending, at which parameters were optimised."""
     a: FloatArray
     """(n,) best scales."""
     b: FloatArray
@@ -72,7 +73,7 @@ class Line:
         Returns
         -------
         Block
-            Its loss is the code's least to about ten times the `tol` of `lines`.
+            Its loss is the code's least, with a relative error of about ten times the `tol` of `lines`.
 
         Examples
         --------
@@ -91,8 +92,8 @@ class Line:
 class _Course:
     """The best parameters of a code known so far, at values of p that are added one by one.
 
-    `p` are the first values, rising; the shift is `free`, or 0. `x` has (log scale, bias over scale, shift)
-    at each.
+    `p` starts with the initial values, ascending; the shift is optimised if `free`, else 0. The attribute `x`
+    has (log scale, bias/scale, shift) for each p.
     """
 
     def __init__(self, code: Overlaps, free: bool, p: FloatArray) -> None:
@@ -101,25 +102,24 @@ class _Course:
         self.p: list[float] = p.tolist()
         self.x, self.loss = [np.zeros(3)] * p.size, [np.inf] * p.size
         for k in range(p.size):
-            self.search(k)
+            self.descend_from_scratch(k)
         for k in range(p.size - 1, 0, -1):  # what was found at one p reaches all others
-            self.take(k - 1, self.x[k])
+            self.descend_from(k - 1, self.x[k])
         for k in range(p.size - 1):
-            self.take(k + 1, self.x[k])
+            self.descend_from(k + 1, self.x[k])
 
-    def search(self, k: int) -> None:
-        """Minimise the code's exact loss at the k-th p from scratch; store a result that is better.
+    def descend_from_scratch(self, k: int) -> None:
+        """Minimise the exact loss at the k-th p from standard starts; store the result if it is better.
 
-        Parameters (log scale, bias over scale, shift) come from descents at this p alone, and are refined by
-        one more descent. They are stored if the loss is less than that stored for this p.
+        "Better" is a smaller loss than that stored for this p.
         """
-        self.take(k, _best_parameters(self.code, np.array([self.p[k]]), self.free)[0])
+        self.descend_from(k, _best_parameters(self.code, np.array([self.p[k]]), self.free)[0])
 
-    def take(self, k: int, start: FloatArray) -> bool:
-        """Descend at the k-th p from `start`, store a better end, and return whether it is clearly better.
+    def descend_from(self, k: int, start: FloatArray) -> bool:
+        """Minimise the exact loss at the k-th p from `start`; store a smaller loss than that stored before.
 
-        `start` is (log scale, bias over scale, shift); the descent is on the exact loss. The end is compared
-        with what is stored for this p, and clearly better if lower by a share of more than `_SAME`.
+        `start` is (log scale, bias/scale, shift). Return whether the loss fell by more than the fraction
+        `_SAME`.
         """
         q = self.p[k]
         loss = partial(_loss_over_square, self.code, q, max(1e-12, 1e-6 * q))
@@ -134,33 +134,32 @@ class _Course:
             self.x[k], self.loss[k] = x, scaled_loss
         return lower
 
-    def add(self, k: int, tol: float) -> bool:
-        """Minimise the loss at the geometric mean of the (k-1)-th and k-th p; return whether it is added.
+    def add_between(self, k: int, tol: float) -> bool:
+        """Add the geometric mean of the (k-1)-th and k-th p if its loss is needed; return whether it was.
 
-        That p is added, as number k, if its loss differs from the interpolated one by more than `tol`,
-        relative; then its parameters are tried at the p on either side, too, one after the other while
-        better.
+        It is needed if its least loss differs from the interpolated one by more than `tol`, relatively. Its
+        parameters are then starts at the next p on either side, and so on as long as losses fall.
         """
         middle = float(np.sqrt(self.p[k - 1] * self.p[k]))
-        expected = self.logs(middle)
+        expected = self.interpolated_log_loss(middle)
         self.p.insert(k, middle)
         self.x.insert(k, self.x[k])
         self.loss.insert(k, np.inf)
-        self.search(k)
-        self.take(k, self.x[k - 1])
-        self.take(k, self.x[k + 1])
+        self.descend_from_scratch(k)
+        self.descend_from(k, self.x[k - 1])
+        self.descend_from(k, self.x[k + 1])
         if abs(np.log(self.loss[k] / zero_ratio_loss(middle)) - expected) <= tol:
             for history in (self.p, self.x, self.loss):
                 del history[k]
             return False
         for step in (-1, 1):  # on, as long as what was found here is better there
             j = k + step
-            while 0 <= j < len(self.p) and self.take(j, self.x[j - step]):
+            while 0 <= j < len(self.p) and self.descend_from(j, self.x[j - step]):
                 j += step
         return True
 
-    def logs(self, at: float) -> float:
-        """Return the log of the loss over that of a dropped feature, interpolated at the probability `at`."""
+    def interpolated_log_loss(self, at: float) -> float:
+        """Return log(loss / loss of a dropped feature), interpolated at the probability `at`."""
         p = np.array(self.p)
         return float(
             _interpolate(np.log(p), np.log(np.array(self.loss) / zero_ratio_loss(p)), float(np.log(at)))
@@ -170,7 +169,8 @@ class _Course:
 def _optimised_course(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
     """Return a code's best parameters at enough p to interpolate its loss to a relative error `tol`.
 
-    `p` are the first values of p, in order; others are added between. The shift is varied if `free`, else 0.
+    `p` are the initial values of p, ascending; others are added between them. The shift is optimised if
+    `free`, else 0.
     """
     course = _Course(code, free, p)
     fine: set[tuple[float, float]] = set()
@@ -180,7 +180,7 @@ def _optimised_course(code: Overlaps, free: bool, p: FloatArray, tol: float) -> 
         while k < len(course.p):
             interval = course.p[k - 1], course.p[k]
             if interval not in fine and np.log(interval[1] / interval[0]) > _CLOSE:
-                if course.add(k, tol):
+                if course.add_between(k, tol):
                     neighbours = course.p[max(0, k - _STENCIL // 2 - 1) : k + _STENCIL // 2 + 2]
                     fine.difference_update(pairwise(neighbours))  # they are made of other values now
                     todo, k = True, k + 1  # both halves are for the next round, when others are there
@@ -203,15 +203,15 @@ def lines(
         Codes such as "pentagon", by default all of `theory.codes.CODES` but "pair", whose loss is a closed
         form and which is not allowed.
     low, high, tol : float, optional
-        Range of p, in [1e-6, 1]; relative error allowed of the interpolated loss half way, in log p, between
-        two values of p. Where it is larger, the p half way is added to the values.
+        Range of p, in [1e-6, 1], and relative error of interpolated losses. Where the loss at the geometric
+        mean of two neighbouring p differs by more from the interpolated one, that p is added.
 
     Returns
     -------
     list of Line
-        Of each code, and shifted where there is positive interference to subtract and a dimension to spare.
-        A local optimum that is found at one p is followed to all others, so that a loss may be less than what
-        `blocks` finds at this p alone.
+        One for each code, and one more for its shifted form if it has positive interference to subtract and a
+        dimension to spare. An optimum found at one p is followed to all others, so a loss may be less than
+        what `blocks` finds at this p alone.
 
     Examples
     --------

@@ -20,7 +20,7 @@ class Collision:
     winner: int
     """0 or 1: the encoding that keeps the neuron; 2: both, for ever; -1: none."""
     drop_times: FloatArray
-    """When each weight becomes zero, shape (2,); inf if never."""
+    """Time at which each weight becomes zero, shape (2,); inf if never."""
 
 
 def collide(w1: float, w2: float, lam: float) -> Collision:

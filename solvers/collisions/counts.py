@@ -73,16 +73,17 @@ def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.N
 def signed_root(E: FloatArray, D: FloatArray) -> FloatArray:
     """Return sign(E_ik) sqrt(E_ik D_ik), 0 for a negative product, of encodings E and decodings D.
 
-    It stands for the weight W_ik of a tied model, which it is where E = D = W.
+    For a tied model, E = D = W, the result is W.
     """
     return np.asarray(np.sign(E) * np.sqrt(np.maximum(E * D, 0)))
 
 
 def agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
-    """Return means over learned features of |E - D|/|D|, cosine and |D|/|E| of encodings E and decodings D.
+    """Return means over learned features i that compare encodings E_i and decodings D_i, rows of E and D.
 
-    The names are "mismatch", "cosine" and "norm_ratio"; arrays E and D are (..., n_features, n_hidden). A
-    feature is learned if E_i . D_i is at least `DEAD`, 0.25. NaN where none is.
+    They are "mismatch", |E_i - D_i|/|D_i|; "cosine"; and "norm_ratio", |D_i|/|E_i|. A feature is learned if
+    E_i . D_i >= 0.25 (`DEAD`). E and D are (..., n_features, n_hidden), each mean (...); NaN where no feature
+    is learned.
     """
     inner, size_E, size_D = (E * D).sum(axis=-1), np.linalg.norm(E, axis=-1), np.linalg.norm(D, axis=-1)
     learned = inner >= DEAD
@@ -99,8 +100,8 @@ def agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
 def printed_loss(E: FloatArray, D: FloatArray, lam: FloatArray, *, both: bool) -> FloatArray:
     """Return the loss that Lecomte et al. (2024) print, of encodings E and decodings D.
 
-    It is the sum of squares of ReLU(E D') - 1, with the identity 1, plus lam times the l1 norm of E, or, if
-    `both`, of E and D: one number for each run, of arrays (runs, n_features, n_hidden) and lam (runs,).
+    The loss is |ReLU(E D') - I|^2, summed over entries, plus lam times the l1 norm of E, or of E and D if
+    `both`. E and D have the shape (runs, n_features, n_hidden), lam and the result (runs,).
     """
     with np.errstate(over="ignore", invalid="ignore"):
         y = np.maximum(E @ D.swapaxes(-1, -2), 0)

@@ -11,9 +11,9 @@ from ...theory.validation import FloatArray, number
 
 
 def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> FloatArray:
-    """Return the initial weights of all runs; run r has the same however many runs there are.
+    """Return initial weights, (runs, n, m), normal with standard deviation scale/sqrt(m).
 
-    Normal with standard deviation scale/sqrt(m), shape (runs, n, m).
+    Those of a run depend on `seed` and the run's index, not on the number of runs.
 
     Examples
     --------
@@ -26,25 +26,25 @@ def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> FloatAr
 
 @validation.finite
 def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, preference: float) -> float:
-    r"""Mean number of polysemantic neurons if features that move avoid neurons in use: heuristic.
+    r"""Return a heuristic mean number of polysemantic neurons if features that move avoid used neurons.
 
-    A share `stayed` of the features keeps the neuron of its largest initial weight; these are in random
-    places. The others come one after another and take a random free place, one on an empty neuron with
-    weight 1, one beside another feature with weight `preference`.
+    A neuron has two places, one for each sign. A share `stayed` of the features keeps the neuron of the
+    largest initial weight: random places. The others in turn take a random free place, with a probability
+    proportional to 1 on an empty neuron and to `preference` beside another feature.
 
     Parameters
     ----------
     n_features, n_hidden : int
-        n and m, each at least 1, with n <= 2m: a neuron has two places, one for each sign.
+        n and m, each at least 1, with n <= 2m.
     stayed : float
         Share of the features that did not move, from 0 to 1.
     preference : float
-        Weight of a place beside another feature, not negative; 1 gives `expected_polysemantic`.
+        Relative probability of a place beside another feature, not negative; 1 gives `expected_polysemantic`.
 
     Returns
     -------
     float
-        The mean, with the numbers of empty and half-taken neurons replaced by their means (error of order 1).
+        The mean, computed with the means of the numbers of empty and half-taken neurons (error of order 1).
 
     Examples
     --------
@@ -73,9 +73,9 @@ def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, pre
 def fitted_preference(n_features: int, n_hidden: int, stayed: float, count: float) -> float:
     """Return the preference at which `displaced_polysemantic` gives `count`; nan if none up to 4 does.
 
-    The preference is the weight of a place beside another feature, over that of one on an empty neuron;
-    `stayed` is the share of the features that keep the neuron of their largest initial weight, and `count`
-    a mean number of polysemantic neurons.
+    The preference is (probability that a moving feature takes a given place beside another one)/(probability
+    of a given place on an empty neuron). `stayed` is the share of the features that keep the neuron of their
+    largest initial weight, `count` a mean number of polysemantic neurons.
     """
 
     def excess(preference: float) -> float:

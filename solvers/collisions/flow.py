@@ -27,18 +27,20 @@ _ROUNDING = 1e-10  # rows of `inputs` must be orthonormal as far as products of 
 class Flow:
     """Weights and summaries of the flow with interference; see :func:`flow` and :func:`flow_untied`.
 
-    Shapes are those of one initialisation; with many, all arrays but `t` begin with the axis of the runs.
-    Summaries not reached are nan, or -1 where they count; those too large for doubles are inf. `steps` were
-    kept, `rejected` ones taken back; `status` is a `Status`, with many runs an array of them.
+    Shapes are those of one initialisation; with many, all arrays but `t` have a first axis of runs. Summaries
+    at times not reached are nan, or -1 if integers; those too large for doubles are inf. `steps` and
+    `rejected` count accepted and rejected steps; `status` is a `Status`, or an array of them with many runs.
     """
 
     t: FloatArray
-    """Times asked for, shape (n_times,)."""
+    """Times of the summaries, shape (n_times,)."""
     W: FloatArray
-    """Encodings at the time `t_end`, shape (n_features, n_hidden); zeros are exact. With `inputs`, the
-    encoder, shape (n_inputs, n_hidden): x is encoded as x @ W."""
+    """Encodings at the time `t_end`, shape (n_features, n_hidden); zeros are exact.
+
+    With `inputs` they are the encoder, shape (n_inputs, n_hidden): x is encoded as x @ W.
+    """
     W_out: FloatArray
-    """Decodings at that time, shape (n_features, n_hidden); row i reads out feature i. Tied, it is `W`."""
+    """Decodings at `t_end`, shape (n_features, n_hidden), row i for feature i; equal to `W` if tied."""
     nonzeros: IntArray
     """Nonzero weights of each encoding, shape (n_times, n_features)."""
     l1_norm: FloatArray
@@ -50,7 +52,7 @@ class Flow:
     response: FloatArray
     """Inner product of encoding and decoding of each feature, shape (n_times, n_features); 1 if learned."""
     total: FloatArray
-    """What the flow descends, shape (n_times,): a quarter of the source's loss, untied half of it."""
+    """Function that the flow descends, shape (n_times,): the source's loss over 4, or over 2 if untied."""
     polysemantic: IntArray
     """Neurons on which two or more encodings have weights above the threshold, shape (n_times,)."""
     t_end: Any
@@ -61,7 +63,7 @@ class Flow:
 
     @property
     def message(self) -> str:
-        """How the runs ended, in a sentence, and in how many of them all weights are zero."""
+        """Sentences: how the runs ended, and in how many of them all weights are zero."""
         ends = np.ravel(np.asarray(self.status, dtype=object))
         words = [str(fromkey.value) for fromkey in dict.fromkeys(ends)]
         dead = np.count_nonzero(~np.any(self.W, axis=(-2, -1)))
@@ -76,7 +78,7 @@ class Flow:
     def cosine(self) -> FloatArray:
         """Cosine of each feature's encoding and decoding, (n_times, n_features); nan where one is zero.
 
-        With many runs their axis comes first. It is 1 when both are tied up to a factor.
+        With many runs the shape is (runs, n_times, n_features).
         """
         size = self.l2_norm * self.out_norm
         return np.divide(self.response, size, out=np.full_like(size, np.nan), where=size > 0.0)
@@ -90,7 +92,7 @@ def owners(W: npt.ArrayLike, threshold: float = ON) -> tuple[IntArray, IntArray]
     W : (..., n_features, n_hidden) array_like of float
         Encodings, row i is feature i.
     threshold : float, optional
-        A feature whose largest absolute weight is not above it owns nothing: neuron -1, sign 0.
+        A feature whose largest absolute weight is not above this gets neuron -1 and sign 0.
 
     Returns
     -------
@@ -141,16 +143,15 @@ def _integrate(
     force: Force,
     total: Callable[[FloatArray, FloatArray], float],
     threshold: float = ON,
-    **listed: Any,
+    **advance_options: Any,
 ) -> dict[str, Any]:
     """Integrate X in place through the times t, and return a dict of the fields of `Flow` but t, W and W_out.
 
-    They are norms, nonzeros, responses E_i.D_i, polysemantic neurons and `total` at each time, and how the
-    integration ended. Encodings E are the first n rows of X, decodings D the last n (the same if X is (n,
-    m)); total(E, D) is the function that the flow descends, `most` the limit of steps, and weights above
-    `threshold` count for `polysemantic`. `lam` has the l1 strength of each row, `tol` is the error allowed in
-    a step. `force` writes the smooth force on X, as `flow.inclusion.advance` calls it; `listed` are further
-    arguments of that: the force on a list of the weights that can move, and whether those at rest may too.
+    Encodings E are the first n rows of X, decodings D the last n (the same rows if X is (n, n_hidden)). `tol`
+    is the error allowed in a step, `most` the largest number of steps, `lam` the l1 strength of each row of
+    X. `force` writes the smooth force on X (see `flow.inclusion.advance`, to which the `advance_options`
+    `listed` and `wakes` are passed). total(E, D) is the function that the flow descends; weights above
+    `threshold` count for the field `polysemantic`.
     """
     E, D = X[:n], X[-n:]
     rows = {name: np.full((t.size, n), np.nan) for name in ("l1_norm", "l2_norm", "out_norm", "response")}
@@ -160,7 +161,7 @@ def _integrate(
     longest = float(np.max(np.einsum("ik,ik->i", X, X)))
     at = Progress(min(tol ** (1 / 3) / (1.0 + 4.0 * longest), LONGEST_STEP), tol, most, LONGEST_STEP)
     for i, t_end in enumerate(t):
-        advance(X, float(t_end), at, lam, force, **listed)
+        advance(X, float(t_end), at, lam, force, **advance_options)
         if not at.status.good:
             break
         nonzeros[i] = np.count_nonzero(E, axis=1)
@@ -184,7 +185,7 @@ def flow(
     workers: int = 1,
     steps: int = 1_000_000,
 ) -> Flow:
-    r"""Gradient flow of all encodings: feature benefit, interference, l1 force (Lecomte et al. 2024, §2.3).
+    r"""Integrate the flow of encodings: feature benefit, interference, l1 force (Lecomte et al. 2024, §2.3).
 
     .. math:: dW_i/dt \in (1 - |W_i|^2) W_i - \sum_{j \ne i} \mathrm{ReLU}(W_i \cdot W_j) W_j
               - \lambda\, \mathrm{sign}(W_i),
@@ -274,7 +275,7 @@ def flow_untied(
     tol: float = 1e-6,
     steps: int = 50_000,
 ) -> Flow:
-    r"""Gradient flow of the autoencoder y = ReLU(D E' x) whose encoder E and decoder D are separate.
+    r"""Integrate the gradient flow of the autoencoder y = ReLU(D E' x), encoder E and decoder D separate.
 
     With the encodings :math:`E_i` and :math:`g_{ji} = D_j \cdot E_i`,
 
@@ -283,8 +284,8 @@ def flow_untied(
 
     and likewise for :math:`D_i`, with `decoder_lam` for lam: the source's loss with constants 2 dropped, so
     that equal E and D move as in :func:`flow`. A feature with :math:`g_{ii} < 0` learns nothing. Scheme and
-    error are those of :func:`flow`. The l1 force acts on activations, so inputs enter only by a rotation of
-    the encoder: the flow is solved for the encodings and rotated back (Lecomte et al. 2024, App. A, "Basis
+    error are those of :func:`flow`. The l1 force acts on hidden activations, so `inputs` only rotate the
+    encoder: the flow is solved for the encodings and rotated back (Lecomte et al. 2024, App. A, "Basis
     vectors as inputs").
 
     Parameters
@@ -301,7 +302,12 @@ def flow_untied(
     decoder_lam, weight_decay : float, optional
         l1 strength on the decoder's weights (the source has none), l2 strength :math:`\delta` on all.
     inputs : (n_features, n_inputs) array_like of float, optional
-        Orthonormal inputs, row i is shown for feature i; by default the basis vectors.
+        Orthonormal inputs, row i is the input of feature i; by default the basis vectors.
+
+    Returns
+    -------
+    Flow
+        `W` is the encoder at the end, `W_out` the decoder.
 
     Examples
     --------

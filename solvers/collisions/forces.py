@@ -14,9 +14,9 @@ __all__ = ["free_force", "free_listed", "tied_force", "tied_listed"]
 
 @kernel
 def _gram_to_coefficients(G: FloatArray) -> None:
-    """Turn the Gram matrix G = W W', (n, n), in place into the matrix C with the smooth force C W.
+    """Replace the Gram matrix G = W W', (n, n), by the matrix C with which the smooth force is C W.
 
-    The force is (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j in row i.
+    Row i of the force is (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j, the sum over j other than i.
     """
     for i in range(G.shape[0]):
         for j in range(G.shape[1]):
@@ -37,7 +37,7 @@ def tied_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, ou
 def free_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
     """Write to `out` the smooth force without interference, (1 - |W_i|^2) W_i, of the flat matrix w.
 
-    `first` and `rows` are not used, and of G, (n, n), only the length.
+    `first` and `rows` are not used; G, (n, n), only says the number n of encodings.
     """
     W = w.reshape(len(G), -1)
     np.multiply(W, 1.0 - np.einsum("ik,ik->i", W, W)[:, None], out=out.reshape(W.shape))
@@ -45,10 +45,10 @@ def free_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, ou
 
 @kernel
 def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write the smooth force without interference on a list of weights, (1 - |W_i|^2) w, to `out`.
+    """Write to `out` the smooth force without interference, (1 - |W_i|^2) w[e], on each listed weight w[e].
 
-    Weight w[e] is of the encoding i = rows[e], and weights not listed are 0; G, (n, n), gets the squared
-    lengths |W_i|^2 on its diagonal, `first` is not used.
+    w[e] is a weight of the encoding i = rows[e]; weights that are not listed are 0. `first` is not used. G,
+    (n, n), gets the squared lengths |W_i|^2 on its diagonal.
     """
     for i in range(G.shape[0]):
         G[i, i] = 0.0
@@ -60,10 +60,11 @@ def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, o
 
 @kernel
 def tied_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j, the smooth force, on a list of weights w to `out`.
+    """Write to `out` the smooth force of the tied model on each listed weight w[e].
 
-    Weight w[e] is of the encoding rows[e], those of neuron k are w[first[k]:first[k + 1]], and weights not
-    listed are 0. G, (n, n), is scratch for lengths and overlaps of the encodings.
+    The force is (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j, the sum over j other than i. w[e] is a weight of
+    the encoding i = rows[e], and neuron k has the weights w[first[k]:first[k + 1]]; weights that are not
+    listed are 0. G, (n, n), is overwritten.
     """
     free_listed(w, first, rows, G, out)
     for k in range(first.size - 1):

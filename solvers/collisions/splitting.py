@@ -14,14 +14,14 @@ OUTCOMES = ("apart", "together", "undecided", "lost")
 
 @result
 class Split:
-    """Encoder and decoder after a split, and which pairs of features were to be parted.
+    """Encoder and decoder after a split, and the pairs of features that shared a neuron.
 
     Attributes
     ----------
     encoder, decoder : (n_features, wider) ndarray
-        The same array if the protocol is "tied"; the second copies are the last columns.
+        Columns are neurons; the last ones are the second copies. One array if the protocol is "tied".
     pairs, copies : (split neurons, 2) ndarray of int64
-        Features that shared the neuron; columns of its two copies.
+        The two features of each neuron that was split, and the columns of its two copies.
     """
 
     encoder: FloatArray
@@ -49,13 +49,13 @@ def split_neurons(
     eps : float
         Standard deviation of the normal noise that every incoming weight of every copy gets.
     protocol : {"tied", "untied"}, optional
-        "untied" is the source's: incoming weights are copied and outgoing ones divided by 2, which needs a
-        decoder of its own. Tied weights are both at once: divided by sqrt(2) on each copy they leave the
-        function as it is (halved, they would halve the output: two copies of a quarter of the product).
+        "untied" is the source's: each copy has the incoming weights and half the outgoing ones, which needs a
+        separate decoder. "tied" divides the weights by sqrt(2) on each copy. Both leave the function of the
+        network unchanged, apart from the noise.
     correlation : float, optional
-        Of the noise within a copy, in [0, 1]; 1 shifts all its weights alike.
+        Correlation of the noise of any two weights of a copy, in [0, 1]; 1 shifts all of them alike.
     rng : Generator, int or None, optional
-        Of the noise.
+        Draws the noise.
 
     Returns
     -------
@@ -93,9 +93,9 @@ def split_neurons(
 
 
 def _checked_pairs(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
-    """Return `value` as an (any, 2) array of integers from 0 to `size` - 1; ValueError if it is none.
+    """Return `value` as an (any, 2) array of integers from 0 to `size` - 1; ValueError if it is not one.
 
-    The message calls it `name`.
+    The message of the error calls it `name`.
     """
     array = validation.whole_numbers(name, value, 0, size - 1)
     if array.ndim != 2 or array.shape[1] != 2:

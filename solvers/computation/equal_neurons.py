@@ -14,11 +14,11 @@ from ..loss.problem import Law
 
 
 def disjoint_inputs_loss(g: int, n: int, p: float) -> float:
-    """Return the least loss per feature, divided by p, of n equal neurons, each of g features of its own.
+    """Return the least loss per feature, divided by p, of n equal neurons that read g features each.
 
-    The network is to compute ReLU(x) of each feature, uniform on [-1, 1] when on, without output bias. A
-    neuron is ReLU(x_1 + k (x_2 + ... + x_g) + beta) of its features, and k and beta are optimised. Outputs
-    read their own neuron and the sum of all others, which stands for a bias.
+    No feature is read by two neurons. The target is ReLU(x) of each feature x, uniform on [-1, 1] when on,
+    without output bias. A neuron is ReLU(x_1 + k (x_2 + ... + x_g) + beta), with the best k and beta. The
+    output of a feature reads the feature's neuron and, in place of a bias, the sum of all other neurons.
     """
     law = Features(g, p, "symmetric")
     outputs, moments = Law(law), target_moments(law)
@@ -38,11 +38,11 @@ def disjoint_inputs_loss(g: int, n: int, p: float) -> float:
 
 
 def shared_inputs_loss(F: int, n: int, p: float, tries: int) -> tuple[float, FloatArray]:
-    """Return (least loss per feature divided by p, its z) of n equal neurons that receive all F features.
+    """Return (least loss per feature divided by p, best z) of n equal neurons that read all F features.
 
-    The network is to compute ReLU(x) of each feature, uniform on [-1, 1] when on, without biases. Neuron i
-    has the weight 1 of feature i, the weight z[0] of the features of other neurons, and z[1] of those that
-    have no neuron. A search evaluates at most `tries` losses.
+    The target is ReLU(x) of each feature x, uniform on [-1, 1] when on, without biases. Neuron i = 1, ..., n
+    has the weight 1 for feature i, z[0] for the other features up to n, and z[1] for features after n. The
+    search over z evaluates at most `tries` losses.
     """
     outputs = Law(Features(F, p, "symmetric"))
 
@@ -69,11 +69,10 @@ def shared_inputs_loss(F: int, n: int, p: float, tries: int) -> tuple[float, Flo
 
 
 def _explained_square(n: int, square: float, product: float, b: FloatArray) -> FloatArray:
-    """Return by how much a readout of a neuron and the sum of all others lowers targets' mean squares.
+    """Return E t² - (least mean squared error) of a linear readout of each target t, shape b.shape[1:].
 
-    The readout is the best one. The n neurons have the mean square `square`, and two of them the mean product
-    `product`; b, (2, ...), has the means of each target's products with the neuron and with the sum of the
-    n - 1 others. The result has the shape of b without its first axis.
+    The readout of t has two inputs: one neuron h, and the sum s of the n - 1 others. All neurons have the
+    mean square `square`, any two of them the mean product `product`; b is (E h t, E s t), (2, ...).
     """
     r = n - 1
     A = np.array([[square, r * product], [r * product, r * (square + (r - 1) * product)]])

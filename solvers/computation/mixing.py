@@ -27,13 +27,13 @@ class MixedNetwork:
     """The best network found for mixed targets of rare features; see `best_mixed_network`."""
 
     model: Model
-    """Without biases."""
+    """The network, without biases."""
     loss: float
-    """Its loss per feature over p, as p -> 0, exactly."""
+    """Limit of the network's loss per feature over p, as p -> 0, exactly."""
     lower_bound: float
-    """What no n functions with a linear readout are below, over p, as p -> 0."""
+    """Lower bound of this limit for any n functions with a linear readout."""
     naive: float
-    """Of n neurons ReLU(x_i), those whose targets they help most, at their best readout."""
+    """This limit for the best n neurons ReLU(x_i), at their best readout."""
 
 
 def _split_signs(U: FloatArray) -> FloatArray:
@@ -42,10 +42,10 @@ def _split_signs(U: FloatArray) -> FloatArray:
 
 
 def _best_readout(T: FloatArray, R: FloatArray) -> FloatArray:
-    """Return the readout V, (outputs, neurons), of least |T - V R|, a Frobenius norm.
+    """Return the readout V, (outputs, neurons), of least Frobenius norm |T - V R|.
 
-    Columns of T and R are targets and neurons at one input. Eigenvalues of R R' below 1e-12 of the largest
-    are not inverted.
+    A column of T has the targets, and one of R the values of the neurons, at the same input. Eigenvalues of
+    R R' below 1e-12 of the largest are not inverted.
     """
     values, vectors = np.linalg.eigh(R @ R.T)
     is_large = values > _CUT * values[-1]
@@ -62,9 +62,9 @@ def best_mixed_network(
 ) -> MixedNetwork:
     r"""Return the network y = V ReLU(U x) of least loss found for ReLU(x) + M x with rare features.
 
-    Features are uniform on [-1, 1] when on, on with the same small probability p, and independent: one is on
-    at a time. Descents start in turn near the naive network, in which each neuron serves one feature, at
-    random positive weights, and at random weights of both signs.
+    Features are uniform on [-1, 1] when on. They are independent and on with the same small probability p, so
+    that at most one is on at a time. Descents start in turn near the naive network, in which each neuron
+    serves one feature, at random positive weights, and at random weights of both signs.
 
     Parameters
     ----------

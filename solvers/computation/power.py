@@ -35,7 +35,7 @@ class PowerNetwork:
     loss: float
     """Mean over outputs of the mean power of the error: per feature."""
     naive: float
-    """Of the network whose neuron is one target, with the best bias for the other."""
+    """Loss of the network whose neuron computes one target, with the best constant for the other."""
 
 
 def _with_axes_and_ends(points: FloatArray) -> FloatArray:
@@ -46,7 +46,7 @@ def _with_axes_and_ends(points: FloatArray) -> FloatArray:
 def _gauss_points(edges: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     """Return points and weights, flat, of Gauss-Legendre rules for the mean over [-1, 1].
 
-    There are `count` points between every two neighbours of the ascending `edges`.
+    Each interval between neighbouring `edges`, which ascend, has `count` points.
     """
     x, w = np.polynomial.legendre.leggauss(count)
     half, middle = np.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
@@ -64,9 +64,8 @@ def _zeros_of_lines(rows: FloatArray, b: FloatArray) -> FloatArray:
 def points(U: FloatArray, b: FloatArray, p: float, power: int) -> tuple[FloatArray, FloatArray]:
     """Return nodes (k, 2) and weights (k,) of a quadrature rule for means over two features x.
 
-    These are independent, on with probability p and then uniform on [-1, 1]. The rule is exact for
-    polynomials of this power on each piece; pieces end at the axes and where a neuron of ReLU(U x + b) turns
-    on.
+    The features are independent, on with probability p and then uniform on [-1, 1]. The rule is exact for
+    functions that are polynomials of degree `power` between the axes and the kinks of ReLU(U x + b).
     """
     order = power // 2 + 2
     inputs, weights = [np.zeros((1, 2))], [np.array([(1 - p) ** 2])]
@@ -93,8 +92,8 @@ def _power_and_gradient(
 ) -> tuple[float, tuple[FloatArray, ...]]:
     """Return the mean of error^power over inputs and outputs, and its derivatives by U, b, V and c.
 
-    The network is V ReLU(U x + b) + c; the error is its difference to the `target`, "relu" or "abs", of x.
-    The two features x are on with probability p and then uniform on [-1, 1].
+    The network is V ReLU(U x + b) + c, the error its difference to the `target` of x, "relu" or "abs". The
+    two features x are independent, on with probability p and then uniform on [-1, 1].
     """
     x, w = points(U, b, p, power)
     z = x @ U.T + b
@@ -106,12 +105,12 @@ def _power_and_gradient(
 
 
 def power_loss(model: Model, p: float, *, power: int = 4, target: str = "relu") -> float:
-    """Mean power of the error, exactly, for two independent features that are uniform on [-1, 1] when on.
+    """Return the exact mean of error^power for two independent features, uniform on [-1, 1] when on.
 
     Parameters
     ----------
     model : Model
-        Of two features and two outputs, with hidden neurons "relu" and the output "identity".
+        Network of two features and two outputs, with hidden neurons "relu" and the output "identity".
     p : float
         Probability that a feature is on, in (0, 1].
     power : int, optional
@@ -127,7 +126,7 @@ def power_loss(model: Model, p: float, *, power: int = 4, target: str = "relu") 
     Raises
     ------
     ValueError
-        If an argument is out of range or the model is another one.
+        If an argument is out of range or the model has another form.
 
     Examples
     --------

@@ -50,29 +50,26 @@ class BestNetwork:
     loss: float
     """Its loss per feature: the mean over outputs of importance times the squared error."""
     error_estimate: float
-    """What the loss is off by."""
+    """Estimated error of the loss."""
     lower_bound: float
-    """What no n functions are below: `theory.computation.loss_lower_bound`."""
+    """Lower bound of the loss of any n hidden functions: `theory.computation.loss_lower_bound`."""
     naive: float
     """The least loss of networks whose neurons serve one feature each, or none, at their best readout."""
     hits: int
-    """Descents that ended at this loss."""
+    """Number of descents that ended at this loss."""
     starts: int
-    """Descents in all."""
+    """Number of descents."""
     gradient_norm: float
     """Largest derivative by a free weight of the hidden layer, in units of the mean variance of the targets.
 
     Biases of 0, where the loss has a kink, are not free. It is inf where a naive network was the best.
     """
     status: Status
-    """Whether the gradient is as small as was asked for."""
+    """CONVERGED if the gradient is as small as requested."""
 
     @property
     def gain(self) -> float:
-        """Share that the network saves of the loss of the naive one, whose neurons serve one feature each.
-
-        0 if that loss is 0.
-        """
+        """1 - loss/naive, the share of the naive network's loss that this one saves; 0 if `naive` is 0."""
         return 1.0 - self.loss / self.naive if self.naive > 0.0 else 0.0
 
 
@@ -91,7 +88,7 @@ class Aim:
     def readout(self, U: FloatArray, b_in: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return V (n_features, n_hidden) and c of the readout V ReLU(U x + b_in) + c of least loss.
 
-        Among several it is the one of least norm.
+        If several have the least loss, V is the one of least norm.
         """
         F = self.law.n_features
         model = Model(U, b_in=b_in, hidden="relu", W_out=np.zeros((F, U.shape[0])), output="identity")
@@ -116,9 +113,9 @@ class Aim:
         return V, (self.moments.mean - V @ means.mean if self.bias else np.zeros(F))
 
     def loss(self, model: Model, gradient: bool = False) -> Loss:
-        """Return the `Loss` of a network, expected squared errors of its outputs for the targets f(x) + M x.
+        """Return the `Loss` of a network, its expected squared error from f(x) + M x for features x.
 
-        x are the features, f and M the aim's target and mixing; `Loss` has the derivatives if `gradient`.
+        f is this aim's `target` and M its `mixing`. `Loss` has derivatives by the weights if `gradient`.
         """
         target = self.target if self.mixing is None else (np.eye(len(self.mixing)), self.target, self.mixing)
         return evaluate(problem_of(model, self.known_law, None, target), Accuracy(self.tol), gradient)
@@ -130,9 +127,9 @@ class Aim:
 
 
 def _checked_targets(law: Any, target: Any, mixing: Any) -> tuple[Features, str, FloatArray | None]:
-    """Return the law, the name of f, `target`, and M, `mixing`, or None, for targets f(x) + M x.
+    """Return (law, target, mixing), checked: the law, the name of f and M or None of targets f(x) + M x.
 
-    A ValueError names an argument that is no `Features`, no name of `TARGETS`, or no real (n, n) matrix.
+    ValueError unless they are a `Features`, a name in `TARGETS`, and a real (n, n) matrix or None.
     """
     features = validation.instance("law", law, Features)
     name = validation.choice("target", target, TARGETS)
@@ -151,7 +148,7 @@ def network_loss(
     gradient: bool = False,
     tol: float = 1e-9,
 ) -> Loss:
-    r"""Exact loss of a network with a linear readout for the targets f(x) + M x.
+    r"""Return the exact loss of a network with a linear readout for the targets f(x) + M x.
 
     Parameters
     ----------
@@ -241,11 +238,11 @@ def best_readout(
 
 
 def _naive_layers(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield several layers (U, b_in) of n neurons of one feature each, the most valuable features first.
+    """Yield several layers (U, b_in) of n neurons that read one feature each, the most valuable ones first.
 
-    They are ReLU(x_i); pairs ReLU(x_i), ReLU(-x_i); ReLU(x_i) beside a constant neuron; and ReLU(x_i + a)
-    with two different a > 0. A feature's value is its importance times its target's variance; neurons beyond
-    the features are zero.
+    The layers are ReLU(x_i); pairs ReLU(x_i), ReLU(-x_i); ReLU(x_i) beside a constant neuron; and ReLU(x_i +
+    a) with two different a > 0. A feature's value is its importance times the variance of its target. If n
+    exceeds the number of features, the remaining neurons are zero.
     """
     F = aim.law.n_features
     worth = aim.law.importance * aim.moments.covariance.diagonal()
@@ -288,7 +285,7 @@ _LayerDescentResult = tuple[float, FloatArray, FloatArray, float]  # loss, hidde
 
 
 def _unit_neurons(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return U and b with each neuron (U_k, b_k) scaled to length 1; below 1e-12, divided by 1e-12."""
+    """Return U and b with each neuron (U_k, b_k) divided by its length, or by 1e-12 if shorter."""
     size = np.maximum(np.sqrt((U**2).sum(axis=1) + b**2), 1e-12)
     return U / size[:, None], b / size
 
@@ -296,11 +293,11 @@ def _unit_neurons(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
 def _descend(
     aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_], steps: int
 ) -> _LayerDescentResult:
-    """Return loss, U, b and largest derivative at the end of a descent from the hidden layer ReLU(U x + b).
+    """Return (loss, U, b, largest derivative) at the end of a descent from the hidden layer ReLU(U x + b).
 
-    The descent minimises the loss of `aim` at the best readout, in `steps` steps at most; `free`,
-    (n_hidden,), marks the biases that move. At the end each neuron (U_k, b_k) is scaled to length 1; the
-    derivative is by these, over the mean of importance times variance of the targets.
+    The descent minimises the loss of `aim` at the best readout, in at most `steps` steps. `free`,
+    (n_hidden,), marks the biases that may change. Neurons (U_k, b_k) of the result are scaled to length 1.
+    The derivative is divided by the mean over features of importance times variance of the target.
     """
     n, F = U.shape
 
@@ -352,7 +349,7 @@ def best_network(
     Parameters
     ----------
     law : Features
-        Of at most 5 features.
+        Law of at most 5 features.
     n_hidden : int
         Number of neurons, from 1 to 5.
     target, mixing : {"relu", "abs", "identity"}, (n_features, n_features) array_like of float, optional

@@ -23,13 +23,13 @@ class Attainable:
     """Losses that decoders attain; `print` shows a table."""
 
     decoder: tuple[str, ...]
-    """Their names: 'topk' if the law has a number of features; 'iterated': message passing to its end."""
+    """Names of the decoders; 'topk' only if the law has a number of features, 'iterated' message passing."""
     loss: FloatArray
-    """Loss per feature of each, importance included."""
+    """Loss per feature of each decoder, times the mean importance."""
     error_estimate: FloatArray
-    """What each loss is off by at most, as an integral of this channel."""
+    """Largest numerical error of each loss."""
     sigma: float
-    """Standard deviation of the interference of one step, in units of the diagonal and of the scale."""
+    """Standard deviation of the interference in one step, relative to M_ii times the scale of features."""
     recovery_ratio: float
     """Ratio above which iteration recovers the features exactly."""
 
@@ -43,10 +43,10 @@ class Attainable:
 
 
 def _checked_law(law: Any) -> tuple[float, ValueDistribution, float, float, int | None]:
-    """Return p, values, scale, mean importance and the number of features, None unless the law is `Features`.
+    """Return (p, law of the values, scale, mean importance, number of features) of a law of features.
 
-    Else it is p, or a `SparseUniform`, and scale and importance are 1. ValueError unless the features are
-    independent, with one p and one scale.
+    The law is a `Features`, or p or a `SparseUniform`: then scale and importance are 1 and the number is
+    None. Raise a ValueError unless the features are independent, with one p and one scale.
     """
     if not isinstance(law, Features):
         p = law.p if isinstance(law, SparseUniform) else law
@@ -61,10 +61,8 @@ def attainable(law: Any, ratio: float) -> Attainable:
     """Return the losses that each decoder attains at the least interference, in the limit of many features.
 
     Decoders estimate a feature x from its output y = x + interference: those of `optimum` from y alone,
-    "iterated" from all outputs (`state_evolution`).
-
-    The interference of an optimal linear projection is then Gaussian, with the variance Var(x) (1/ratio - 1)
-    for each feature (Cowsik et al. 2024, Eq. 6).
+    "iterated" from all outputs (`state_evolution`). An optimal linear projection has Gaussian interference
+    of variance Var(x) (1/ratio - 1) in this limit (Cowsik et al. 2024, Eq. 6).
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ RECOVERED = 1e-7  # interference below which nothing is left to find
 class Evolution:
     """Interference and loss of iterated Bayes decoding, in the limit of many features.
 
-    `loss` per feature is that of the last of so many `steps`; `status` says how it ended.
+    `loss` is the loss per feature after the last of the `steps`; `status` says why they ended.
     """
 
     sigma: FloatArray
@@ -38,7 +38,7 @@ class Evolution:
 
 
 def variance_of(p: float, values: ValueDistribution) -> float:
-    """Return Var x of a feature at scale 1 that is on with probability p and then of the law `values`."""
+    """Return Var(x) of a feature at scale 1 that is on with probability p and then has the law `values`."""
     return p * values.moment(2) - (p * values.moment(1)) ** 2
 
 
@@ -63,8 +63,8 @@ def state_evolution(
 ) -> Evolution:
     """Return interference and loss of the iterated Bayes decoder at its fixed point, or at recovery.
 
-    Gaussian projections: Donoho, Maleki and Montanari (2009), Bayati and Montanari (2011); orthogonal ones:
-    Ma and Ping (2017), Rangan, Schniter and Fletcher (2019).
+    References: Donoho, Maleki and Montanari (2009) and Bayati and Montanari (2011) for Gaussian projections,
+    Ma and Ping (2017) and Rangan, Schniter and Fletcher (2019) for orthogonal ones.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def state_evolution(
     projection : {"orthogonal", "gaussian"}
         Orthogonal rows, as random Hadamard rows have, or independent normal entries.
     steps, tol : int, float, optional
-        Steps at most. They end where a step changes the loss by less than `tol` times the loss, or where the
+        Most steps. They end where a step changes the loss by less than `tol` times the loss, or where the
         interference is below 1e-7: the features are recovered.
 
     Returns

@@ -28,8 +28,8 @@ SPACING, BELOW, ABOVE = 0.25, 9.0, 38.0
 class Decoder:
     """Decoder of least loss of its kind: a y + b where y > theta, else 0; arrays of one shape, or floats.
 
-    `theta` is -inf if all outputs are kept. The Bayes decoder has no such form, and NaN in all three. `loss`
-    is per feature.
+    `theta` is -inf if all outputs are kept. For "bayes", which has no such form, theta, a and b are NaN.
+    `loss` is per feature.
     """
 
     theta: Any
@@ -45,7 +45,7 @@ def optimum(
     *,
     values: str | ValueDistribution = "uniform",
 ) -> Decoder:
-    r"""Return the decoder of least loss of one kind, of x from y = x + sigma Z.
+    r"""Return the decoder of least loss among those of one kind, for y = x + sigma Z with Z normal.
 
     All decoders but "bayes" are 0 up to a threshold theta, -inf if affine, and linear above it. For each
     theta the best line, where it is free, is a linear regression, solved in closed form. Thresholds are
@@ -87,11 +87,10 @@ def optimum(
 def _best_decoder(
     values: ValueDistribution, decoder: str, p: float, sigma: float
 ) -> tuple[float, float, float, float]:
-    """Return threshold theta, slope a, intercept b and loss of the best decoder of a kind, for one p, sigma.
+    """Return (theta, a, b, loss) of the best decoder of the kind `decoder`, a name in `DECODERS`.
 
-    It is 0 up to theta and a y + b above; theta, a and b are NaN for "bayes". `decoder` is the kind, "relu"
-    or another of `optimum`, `values` the law of a feature that is on (with probability p), and sigma the
-    standard deviation of the interference.
+    The decoder is a y + b for y > theta, else 0; theta, a and b are NaN for "bayes". A feature is on with
+    probability p and then has the law `values`; sigma is the standard deviation of the interference.
     """
     if decoder == "bayes":
         return np.nan, np.nan, np.nan, float(bayes_loss(p, sigma, values=values))
@@ -166,7 +165,7 @@ def topk_optimum(
     Parameters
     ----------
     n_features, k : int, optional
-        Outputs among which TopK selects, up to 2^53, and outputs that are kept, 1 to n_features.
+        Number of outputs among which TopK selects, up to 2^53, and number that it keeps, 1 to n_features.
     p, sigma : float
         Probability that a feature is on, and standard deviation of the interference. Errors are those of
         `optimum`.

@@ -35,12 +35,12 @@ __all__ = ["Passing", "message_passing"]
 
 @result
 class Passing:
-    """Features decoded by message passing in so many `steps`; `status` says how it ended."""
+    """Features decoded by message passing, the number of `steps`, and the `status`: why they ended."""
 
     x: FloatArray
     """Posterior means of the features, shape (n_features,)."""
     sigma: FloatArray
-    """Standard deviation of the interference at each step, measured."""
+    """Standard deviation of the interference at each step, estimated from the residual."""
     path: FloatArray
     """Expected loss per feature after each step: the mean posterior variance."""
     steps: int
@@ -69,8 +69,8 @@ def message_passing(
     p, values : float, str or ValueDistribution
         Probability that a feature is on, in [1e-100, 1], and the law of its value then, at scale 1.
     steps, tol : int, float, optional
-        Steps at most. They end where a step changes the interference by less than `tol` times its size, or
-        where it falls below 1e-7.
+        Most steps. They end where a step changes the interference by less than `tol` times its size, or where
+        it falls below 1e-7.
 
     Returns
     -------
@@ -121,10 +121,10 @@ Channel = Generator[tuple[float, FloatArray], tuple[FloatArray, float], None]
 
 
 def _gaussian_channel(A: Any, h: FloatArray, x: FloatArray) -> Channel:
-    """Yield (sigma, y) of approximate message passing; be sent (estimate of x, its mean variance) for each.
+    """Yield (sigma, y) of each step of approximate message passing for h = A x.
 
-    The features x are projected to h = A x; y is x plus interference, nearly normal with the standard
-    deviation sigma. The argument x is the first estimate.
+    y is x plus interference, nearly normal with standard deviation sigma. Send (estimate of x, its mean
+    posterior variance) to get the next pair. The argument x is the first estimate.
     """
     m, n = A.shape
     z = h - A.matvec(x)
@@ -135,10 +135,10 @@ def _gaussian_channel(A: Any, h: FloatArray, x: FloatArray) -> Channel:
 
 
 def _orthogonal_channel(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> Channel:
-    """Yield (sigma, y) of orthogonal message passing; be sent (estimate of x, its mean variance) for each.
+    """Yield (sigma, y) of each step of orthogonal message passing for h = M x, M a projector over `ratio`.
 
-    Features x are read out as h = M x, M a projector divided by `ratio`, n_hidden/n_features; y is x plus
-    interference, nearly normal with the standard deviation sigma. s is the first estimate of x.
+    y is x plus interference, nearly normal with standard deviation sigma; `ratio` is n_hidden/n_features.
+    Send (estimate of x, its mean posterior variance) to get the next pair. s is the first estimate.
     """
     while True:
         error = h - M.matvec(s)  # M e, whose square is e' e/ratio on average
@@ -152,10 +152,11 @@ def _orthogonal_channel(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> C
 def _iterate(
     channel: Channel, x: FloatArray, p: float, values: ValueDistribution, steps: int, tol: float
 ) -> Passing:
-    """Return the `Passing` at the end of iterating the decoder on a channel, from the features' mean x on.
+    """Return the `Passing` at the end of Bayes decoding on a channel, with the features' mean x as first one.
 
-    p and `values` are the features' law. It ends after `steps` steps, where a step changes the interference
-    by less than `tol` times its size, or where the interference falls below 1e-7 or grows tenfold.
+    A feature is on with probability p and then has the law `values`. Steps end after `steps` of them, where
+    one changes the interference by less than `tol` times its size, or where the interference falls below 1e-7
+    or grows tenfold.
     """
     sigmas: list[float] = []
     path: list[float] = []

@@ -61,9 +61,10 @@ class Trajectory:
 def _error_ratio(
     y: FloatArray, end: FloatArray, error: FloatArray, group: IntArray, sizes: FloatArray
 ) -> float:
-    """Return the largest error over the largest entry of its group in `y` and `end`; nan if one is nan.
+    """Return max |error[k]|/sizes[group[k]], after raising each group's size to its largest |y| and |end|.
 
-    `sizes` has the least scale of each group, and is overwritten.
+    `sizes`, one for each group, holds the least sizes before and is overwritten. The result is nan if one
+    error is.
     """
     for k in range(y.size):
         g = group[k]
@@ -84,9 +85,9 @@ def _integrate_to_times(
 ) -> tuple[float, int, int, int]:
     """Integrate y in place, write it to row k of `path` at times[k]; return t, steps, rejected steps, status.
 
-    The status is an index into `ENDS`; velocity(t, y, parameters, out) writes dy/dt to `out`. `rtol` is the
-    error allowed in a step, over the largest entry with the same number in `group`, or over `min_scale`;
-    `max_steps` limits all steps.
+    The status is an index of `ENDS`; velocity(t, y, parameters, out) writes dy/dt to `out`. In a step entry k
+    may have the error `rtol` times the largest |y| with the same number in `group`, or times `min_scale` if
+    that is larger. `max_steps` limits accepted and rejected steps together.
     """
     t, accepted, rejected = 0.0, 0, 0
     slopes = np.zeros((7, y.size))
@@ -133,7 +134,7 @@ _VELOCITY = types.void(types.float64, _VECTOR, _VECTOR, _VECTOR)
 
 
 @functools.cache
-def _compiled_march() -> Any:
+def _compiled_integrator() -> Any:
     """Return `_integrate_to_times`, compiled once for all velocities that are compiled functions."""
     compiled: Any = kernel(_integrate_to_times)
     state = types.FunctionType(_VELOCITY), _VECTOR, _VECTOR, types.int64[::1], types.float64
@@ -193,7 +194,7 @@ def integrate(
     t : (n_times,) array_like of float
         Times at which the state is wanted, sorted, not negative; one number is one time. A step ends at each.
     parameters : array_like of float, optional
-        Handed on to the velocity as a flat vector.
+        Passed to the velocity as a flat vector.
     group : array_like of int, optional
         Of the shape of `y0`: entries with the same number share a scale. By default each has its own.
     rtol, min_scale : float, optional
@@ -239,7 +240,7 @@ def integrate(
     min_scale = max(validation.number("min_scale", min_scale, 0.0, 1e300), _NOTHING)
     most = min(validation.integer("steps", steps, 1), 2**62)
     path = np.full((times.size, y.size), np.nan)
-    march: Any = _compiled_march() if is_jitted(velocity) else _integrate_to_times
+    integrator: Any = _compiled_integrator() if is_jitted(velocity) else _integrate_to_times
     _check_call(velocity)
     with np.errstate(over="ignore", invalid="ignore"):  # in steps that are not kept
         try:
@@ -247,7 +248,7 @@ def integrate(
         except Exception as error:
             error.add_note(f"Raised by `velocity` at the start, from {constants.size} `parameters`.")
             raise
-        ends = march(velocity, y, constants, groups, min_scale, times, rtol, most, path)
+        ends = integrator(velocity, y, constants, groups, min_scale, times, rtol, most, path)
     times_reached, accepted, rejected, end = ends
     states = frozen(path.reshape(times.size, *start.shape))
     return Trajectory(times, states, float(times_reached), accepted, rejected, ENDS[end])

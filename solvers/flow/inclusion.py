@@ -2,8 +2,8 @@ r"""Flows with an l1 force, as differential inclusions: :math:`\dot w \in f(w) -
 
 The sign of zero is the interval [-1, 1]: a weight that reaches zero rests there until its smooth force f
 exceeds lam. Steps are those of Bogacki and Shampine's 3(2) pair, in which every weight keeps its sign. Events
-within a step are then corrected weight by weight, right to second order: `_hits_zero` stops a weight that
-crossed zero, or lets it go on with the other sign; `_leaves_zero` starts one at rest whose force came to
+within a step are then corrected weight by weight, right to second order: `_stop_at_zero` stops a weight that
+crossed zero, or lets it go on with the other sign; `_start_from_zero` starts one at rest whose force came to
 exceed lam. The other weights miss O(lam h^2) of such a change, so pairs of higher order would gain nothing.
 
 Arrays that several functions share: the weights `w` of a step, a vector: a whole (n, m) matrix, flat, or a
@@ -89,7 +89,7 @@ class Progress:
 
 @inner
 def _sign_of_motion(w: float, force: float, lam: float) -> float:
-    """Return the sign of w, or of its force where w is 0 and the force exceeds lam; else 0."""
+    """Return the sign of w, or where w is 0 that of the force if |force| > lam, else 0."""
     if w > 0.0:
         return 1.0
     if w < 0.0:
@@ -102,13 +102,13 @@ def _sign_of_motion(w: float, force: float, lam: float) -> float:
 
 
 @inner
-def _hits_zero(
+def _stop_at_zero(
     w: float, end: float, slope: float, f1: float, f3: float, s: float, lam: float, h: float
 ) -> float:
-    """Return `end`, the weight after a step h from w with sign s, corrected if it crossed zero on the way.
+    """Return the weight after a step h: `end`, or corrected if it crossed zero on the way from w.
 
-    `slope` is its velocity at the start, f1 and f3 are the forces at nodes 0 and 3/4, `lam` is the l1
-    strength.
+    s is the sign of the weight w before the step and `slope` its velocity there; f1 and f3 are the forces at
+    nodes 0 and 3/4 of the step, `lam` is the l1 strength.
     """
     if end * s >= 0.0:
         return end
@@ -127,10 +127,10 @@ def _hits_zero(
 
 
 @inner
-def _leaves_zero(f1: float, f4: float, lam: float, h: float) -> float:
-    """Return where a weight that rests at zero is after a step h: not at 0 if its force came to exceed lam.
+def _start_from_zero(f1: float, f4: float, lam: float, h: float) -> float:
+    """Return the weight after a step h from rest at zero: 0 unless the force came to exceed lam in the step.
 
-    f1 and f4 are the forces on it at the start and the end of the step; that at the start is within lam.
+    f1, at most lam in size, and f4 are the forces on the weight at the start and the end of the step.
     """
     excess = abs(f4) - lam
     if excess <= 0.0:
@@ -141,9 +141,9 @@ def _leaves_zero(f1: float, f4: float, lam: float, h: float) -> float:
 
 @kernel
 def _next_step(h: float, error: float, tol: float, curve: float, longest: float) -> tuple[float, float]:
-    """Return (length of the next step, error/h^3), for a step of length h with this error.
+    """Return (length of the next step, error/h^3) after a step of length h with this error.
 
-    `curve` is the error/h^3 of the step before; `tol` and `longest` limit error and length.
+    `curve` is error/h^3 of the step before, `tol` the error allowed, `longest` the longest step.
     """
     if error <= tol:
         error = max(error, _TRUST * curve * h**3)
@@ -158,10 +158,10 @@ def _next_step(h: float, error: float, tol: float, curve: float, longest: float)
 def _trial_step(
     w: FloatArray, f1: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray
 ) -> None:
-    """Write to `out` w + h times the velocity at the forces f, with the signs at the start of the step.
+    """Write w + h (f - lam sign) to `out`: weights after a trial step h at the forces f.
 
-    f1 are the forces at the start; `rows` has the row of the matrix, and so the l1 strength in `lam`, of each
-    weight.
+    The sign of each weight is that at the start of the step, where the forces are f1; weights at rest stay 0.
+    Weight e is in row rows[e] of the matrix, and `lam` has the l1 strength of each row.
     """
     for e in range(w.size):
         pull = lam[rows[e]]
@@ -185,19 +185,18 @@ def _end_step(
         out[e] = 0.0
         if s != 0.0:
             end = w[e] + h * (_B1 * f[0, e] + _B2 * f[1, e] + _B3 * f[2, e] - pull)
-            out[e] = _hits_zero(w[e], end, f[0, e] - pull, f[0, e], f[2, e], s, strength, h)
+            out[e] = _stop_at_zero(w[e], end, f[0, e] - pull, f[0, e], f[2, e], s, strength, h)
 
 
 @kernel
 def _step_error(
     w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray, work: FloatArray
 ) -> float:
-    """Return the largest error estimate of any row, over the larger of 1 and the row's length.
+    """Return the largest error of a row, |error|/max(1, |row|); move weights in `out` that left zero.
 
-    w and `out` are the weights before and after the step h; weights in `out` that left zero in the step are
-    moved. f, (4, w.size), has the forces at the stages; weight e is in row rows[e], and lam has the l1
-    strength of each row. `work`, (2, n), is overwritten with the squares of the rows' errors (over h) and
-    lengths.
+    w and `out` are the weights before and after the step h, f, (4, w.size), the forces at its stages. Weight
+    e is in row rows[e] of the matrix, and lam has the l1 strength of each row. `work`, (2, n), is overwritten
+    with the squares of the rows' errors over h, and of their lengths.
     """
     work[:] = 0.0
     for e in range(w.size):
@@ -208,7 +207,7 @@ def _step_error(
             work[0, rows[e]] += (_E1 * f[0, e] + _E2 * f[1, e] + _E3 * f[2, e] + _E4 * f[3, e]) ** 2
             work[1, rows[e]] += out[e] * out[e]
         else:
-            out[e] = _leaves_zero(f[0, e], f[3, e], lam[rows[e]], h)
+            out[e] = _start_from_zero(f[0, e], f[3, e], lam[rows[e]], h)
     worst = 0.0
     for i in range(lam.size):
         error = h * math.sqrt(work[0, i]) / max(1.0, math.sqrt(work[1, i]))
@@ -219,10 +218,10 @@ def _step_error(
 
 @kernel
 def _count_movable(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray) -> int:
-    """Return the number of weights w that are not zero, or might soon leave zero, by the forces f on them.
+    """Return the number of weights that are not zero or have a force f[e] above 0.75 of the l1 strength.
 
-    These have a force |f[e]| above 0.75 of the l1 strength. Weight e is in row rows[e] of the matrix, and lam
-    has the l1 strength of each row.
+    Weights w[e] at zero with such a force may soon leave it. Weight e is in row rows[e] of the matrix, and
+    lam has the l1 strength of each row.
     """
     count = 0
     for e in range(w.size):
@@ -237,15 +236,15 @@ def _integrate_until(
 ) -> tuple[float, float, float, int, int, int]:  # fmt: skip
     """Integrate w in place from t to `t_end`; return (t, h, curve, accepted, rejected, status) at the end.
 
-    The flow is dw/dt in f(w) - lam sign(w); force(w, first, rows, work, out) writes f(w) to `out`. w has
-    entries of an (n, m) matrix: entry e is in row rows[e], with the l1 strength lam[rows[e]], and entries
-    first[k] to first[k + 1] - 1 are in column k if w is a list. `work`, (n, n), is scratch. A step has an
-    error of at most `tol` and a length of at most `longest`.
+    The flow is dw/dt in f(w) - lam sign(w); force(w, first, rows, work, out) writes f(w) to `out`, with
+    `work`, (n, n), as scratch. w holds entries of an (n, m) matrix: w[e] is in row rows[e] and has the l1
+    strength lam[rows[e]]. If w does not hold all entries, those of column k are w[first[k]:first[k + 1]].
 
-    The flow ends early after `most` steps, or if `movable_limit` >= 0 and at most `movable_limit` weights can
-    move. If steps of length `longest` return to earlier weights, a cycle, the rest of the time is skipped. h
-    is the length of the next step, `curve` the last error divided by the cube of its step; accepted and
-    rejected count steps, and status is an index in `ENDS`.
+    h is the length of the next step, `curve` is error/length^3 of the last one; `tol` and `longest` are the
+    largest error and length. The numbers of accepted and rejected steps are returned, and an index of `ENDS`
+    as status. The integration ends early after `most` steps, or where `movable_limit` >= 0 and at most
+    `movable_limit` weights can move. If steps of length `longest` return to earlier weights, a cycle, the
+    rest of the time is skipped.
     """
     f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
     f0, f1, f2, f3 = f[0], f[1], f[2], f[3]
@@ -300,14 +299,14 @@ _FORCE = types.void(_VECTOR, _INDICES, _INDICES, _MATRIX, _VECTOR)
 
 
 @functools.cache
-def _compiled_march(listed: Any) -> Any:
+def _compiled_integrator(listed: Any) -> Any:
     """Return `_integrate_until`, compiled once for all forces that are compiled functions.
 
     Also compile `listed`, the force on a list of the weights that can move, if it is not None.
     """
     if listed is not None:
         listed.compile(_FORCE)
-        return _compiled_march(None)
+        return _compiled_integrator(None)
     compiled: Any = kernel(_integrate_until)
     arrays = types.FunctionType(_FORCE), _VECTOR, _INDICES, _INDICES, _VECTOR, _MATRIX
     compiled.compile((*arrays, *(types.float64,) * 6, types.int64, types.int64))
@@ -327,13 +326,14 @@ def _advance_listed(
 ) -> None:
     """Integrate the weights that can move, in place, to the time `t_end`, or until over 20 % of them can.
 
-    `at` is the state of the integration, `lam` the l1 strength of each row of W; `force` writes the smooth
-    force on all of W, `listed` that on the weights that can move, with `work`, (n, n), as scratch. Unless
-    `wakes`, the list is not renewed on the way.
+    Weights that can move are not zero, or have a force near lam, the l1 strength of their row of W. `force`
+    writes the smooth force on all of W, `listed` that on those weights; `work`, (n, n), is scratch. `at` is
+    the state of the integration, which is updated. The list of these weights is renewed on the way if
+    `wakes`.
     """
     # The force on all others is checked after some steps. If one should have left zero so long ago that it
     # matters at the tolerance, the steps are taken back and fewer are made, with a new list.
-    march = _compiled_march(listed) if is_jitted(listed) else _integrate_until
+    integrator = _compiled_integrator(listed) if is_jitted(listed) else _integrate_until
     F, strengths, unused = np.empty_like(W), lam[:, None], np.empty(0, dtype=np.int64)
     span = 8 if wakes else at.most
 
@@ -358,7 +358,7 @@ def _advance_listed(
         W_start = W[rows, columns]
         w = W_start.copy()
         state = at.t, t_end, at.h, at.curve, at.tol, at.longest, min(span, at.steps_left), -1
-        t, h, curve, steps, rejected, code = march(listed, w, first, rows, lam, work, *state)
+        t, h, curve, steps, rejected, code = integrator(listed, w, first, rows, lam, work, *state)
         W[rows, columns] = w
         update_forces()
         rest = np.where(moving, 0.0, np.abs(F))
@@ -390,14 +390,14 @@ def advance(
     *,
     wakes: bool = True,
 ) -> None:
-    """Integrate a matrix of weights in place to the time `t_end`, or until `at.status` is another end.
+    """Integrate a matrix of weights in place to the time `t_end`, or until `at.status` is not good.
 
     `W` (n, m) is C-contiguous; it and `at` are changed. `lam` (n,) is the l1 strength of each row.
     force(w, first, rows, work, out) writes the smooth force on the flat matrix w to `out`; `work`, (n, n), is
-    scratch. `listed` is the same force on a list of weights w, used while few can move: those of column k are
-    w[first[k]:first[k + 1]], in the matrix rows of the same part of `rows`. Leave it out without an l1 force:
-    any force then moves a weight at rest. If `wakes` is False, the force on a weight at rest must never come
-    to exceed lam; a list is then not renewed on the way.
+    scratch. `listed` does the same for some of the weights, and is used while few can move: w[e] is in row
+    rows[e] of W, and column k has w[first[k]:first[k + 1]]. Leave `listed` out if lam is 0, where any force
+    moves a weight at rest. Set `wakes` to False only if a weight at rest never starts to move again; the list
+    of weights that can move is then made once.
 
     Examples
     --------

@@ -15,9 +15,9 @@ _FARTHEST = 1e290  # rates times time are cut off here, where all that grows has
 
 
 def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLike) -> LinearFlow:
-    r"""Return the decoder's flow on tied weights (Oja's) by its Riccati equation, for any covariance.
+    r"""Return weights along Oja's flow of tied weights at the times `t`, in closed form.
 
-    :math:`\dot W = (1-WW')\Sigma W` gives M = WW' a Riccati equation, with the solution
+    Oja's flow :math:`\dot W = (1-WW')\Sigma W` gives a Riccati equation for M = WW', with the solution
 
     .. math:: M(t) = e^{\Sigma t}W_0\,[1 + W_0'(e^{2\Sigma t}-1)W_0]^{-1}\,W_0'e^{\Sigma t} .
 
@@ -26,15 +26,16 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
     W0 : (n_features, n_hidden) array_like of float
         Initial encodings, row i is feature i, entries up to 1e50.
     covariance, t : (n_features, n_features), (n_times,) array_like of float
-        Symmetric, without negative eigenvalues, entries up to 1e50; times, sorted, not negative.
+        :math:`\Sigma`, symmetric, without negative eigenvalues, entries up to 1e50; times, sorted, not
+        negative.
 
     Returns
     -------
     LinearFlow
-        W is one root of M: the flow's own W times an orthogonal matrix from the right. Each row of W in the
-        eigenbasis has a relative error of a few n_hidden roundings, times (1 + :math:`\lambda_1 t`) for what
-        still grows or fades. See Notes (2022), Eq. 21; Yan, Helmke and Moore, IEEE Trans. Neural Networks 5
-        (1994) 674.
+        W is a root of M, W W' = M: the flow's W times an orthogonal matrix on the right. Each row of W in the
+        eigenbasis has a relative error of a few n_hidden roundings, times (1 + :math:`\lambda_1 t`) for rows
+        that still grow or decay. See Notes (2022), Eq. 21; Yan, Helmke and Moore, IEEE Trans. Neural Networks
+        5 (1994) 674.
 
     Examples
     --------
@@ -56,8 +57,9 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
 def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     r"""Return the limit of the encoder's flow of one neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
 
-    The flow :math:`\dot w = (1-|w|^2)\Sigma w` runs along this curve and rests where it meets the unit
-    sphere: in an eigenvector only if :math:`w_0` is one, near the leading one if :math:`w_0` is small.
+    The flow :math:`\dot w = (1-|w|^2)\Sigma w` runs along this curve and stops where the curve meets the unit
+    sphere. The limit is an eigenvector only if :math:`w_0` is one, but near the leading one if :math:`w_0` is
+    small.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     Returns
     -------
     w : ndarray (n_features,)
-        Relative error about 1e-14 times :math:`1 + \lambda_1|\tau|`.
+        The limit, with a relative error of about 1e-14 times :math:`1 + \lambda_1|\tau|`.
 
     Examples
     --------
@@ -104,9 +106,9 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
 def _riccati_solution(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
     """Return W in the eigenbasis at the times, shape (n_times, *X.shape), from X at time 0.
 
-    `rates` are the eigenvalues. With w = e^(2 rates t) - 1 the bracket in `exact_decoder_flow` is R'R for the
-    QR decomposition of sqrt(w) X below the identity, so e^(rates t) X R^(-1) is a root of M = WW': its rows
-    are those of Q over sqrt(w) e^(-rates t).
+    `rates` are the eigenvalues of the covariance. With w = e^(2 rates t) - 1 the bracket in
+    `exact_decoder_flow` is R'R, where QR is the decomposition of the identity above sqrt(w) X. So W =
+    e^(rates t) X R^(-1).
     """
     states = np.empty((times.size, *X.shape))
     limit = _FARTHEST / max(float(rates.max()), 1e-300)
@@ -123,9 +125,9 @@ def _riccati_solution(X: FloatArray, rates: FloatArray, times: FloatArray) -> Fl
 
 
 def _orthonormal_factor(logs: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return Q in the QR decomposition of the identity, (m, m), above the rows e^logs[i] X[i] of X, (n, m).
+    """Return Q, as its first m rows and its n others, of the QR decomposition of the identity above e^logs X.
 
-    It comes in two parts: the first m rows, and the n others.
+    The identity is (m, m), X is (n, m); row i of e^logs X is e^logs[i] X[i].
     """
     # Pivoted Householder reflections keep the digits of rows of all sizes (Cox and Higham, 1998).
     hidden = X.shape[1]

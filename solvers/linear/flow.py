@@ -17,17 +17,17 @@ _SHARES = {"tied": (1.0, 1.0), "encoder": (1.0, 0.0), "decoder": (0.0, 1.0)}
 
 @result
 class LinearFlow:
-    """Weights along a flow at the times `t`; see :func:`gradient_flow`. Those not reached are nan.
+    """Weights along a flow at the times `t`; see :func:`gradient_flow`. Weights not reached are nan.
 
-    The integration ended at the time `t_end`, after so many accepted `steps` (0 of a closed form) and
+    The integration ended at the time `t_end`, after so many accepted `steps` (0 for a closed form) and
     `rejected` ones; `status` says why.
     """
 
     t: FloatArray
     W: FloatArray
-    """Encodings, row i is feature i; of a pair the decoders A. Shape (n_times, n_features, n_hidden)."""
+    """Encodings, row i for feature i, or decoders A of a pair; (n_times, n_features, n_hidden)."""
     B: FloatArray
-    """Encoders, shape (n_times, n_hidden, n_features); of tied weights W'."""
+    """Encoders, shape (n_times, n_hidden, n_features); W' if weights are tied."""
     loss: FloatArray
     """Loss per feature of x -> W B x, shape (n_times,)."""
     t_end: float
@@ -40,8 +40,8 @@ class LinearFlow:
 def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
     """Write the velocity e S (1 - W W') W + d (1 - W W') S W of tied weights y, flat, to `out`.
 
-    y is W, (n_features, n_hidden), in the eigenbasis of the covariance, S the diagonal matrix of its
-    eigenvalues; `parameters` are e, d and these. The time t is not used.
+    y is W, (n_features, n_hidden), in the eigenbasis of the covariance, and S the diagonal matrix of the
+    eigenvalues. `parameters` are e, d and the eigenvalues; the time t is not used.
     """
     encoder, decoder, lam = parameters[0], parameters[1], parameters[2:]
     X = y.reshape((lam.size, y.size // lam.size))
@@ -97,7 +97,7 @@ def gradient_flow(
     Parameters
     ----------
     W0 : (n_features, n_hidden) array_like of float
-        Initial encodings, row i is feature i, entries up to 1e50; of a pair the decoder A. The source's W is
+        Initial encodings, row i is feature i, or decoder A of a pair; entries up to 1e50. The source's W is
         the transpose.
     covariance : (n_features, n_features) array_like of float
         :math:`\Sigma = E\,xx'`, symmetric, without negative eigenvalues, entries up to 1e50.
@@ -117,8 +117,9 @@ def gradient_flow(
     Returns
     -------
     LinearFlow
-        Entries of W are off by half of `rtol` at most (measured for up to 8 features, :math:`\lambda_1 t \le
-        50`). A start on the way to a saddle leaves it once rounding, 1e-16 of the largest weight, has grown.
+        Errors of W are at most `rtol`/2 (measured for up to 8 features, :math:`\lambda_1 t \le 50`). A start
+        from which the exact flow ends in a saddle leaves it once rounding errors, 1e-16 of the largest
+        weight, have grown.
 
     Raises
     ------
@@ -152,17 +153,17 @@ def gradient_flow(
 
 
 def initial_weights(name: str, W: npt.ArrayLike) -> FloatArray:
-    """Return weights as an array; ValueError, which calls them `name`, if W'W does not fit into memory."""
+    """Return W as an array; ValueError, with its `name`, if it is no matrix or W'W exceeds the memory."""
     array = checked_weights(name, W)
     check_fits(name, f"shape {array.shape}", 4 * array.shape[1] ** 2)
     return array
 
 
 def losses(A: FloatArray, C: FloatArray, lam: FloatArray) -> FloatArray:
-    """Return E|x - A C'x|^2/n_features at each time, of decoders A and transposed encoders C.
+    """Return E|x - A C'x|^2/n_features at each time, (n_times,), for decoders A and transposed encoders C.
 
-    They are in the eigenbasis. Both have shape (n_times, n_features, n_hidden); `lam` has the eigenvalues of
-    the covariance.
+    A and C have the shape (n_times, n_features, n_hidden), in the eigenbasis of the covariance, whose
+    eigenvalues are `lam`.
     """
     cross = np.einsum("tik,tik,i->t", A, C, lam)
     square = np.array([np.vdot(a.T @ a, c.T @ (lam[:, None] * c)) for a, c in zip(A, C, strict=True)])

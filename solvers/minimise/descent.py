@@ -47,20 +47,21 @@ class DescentResult:
     status: Status
     curvature: float | None = None
     starts: tuple[int, ...] = ()
-    """Which starts led here."""
+    """Indices of the starts whose descents ended here."""
     metric: FloatArray | None = None
     """Change of variables for further descents from `x`, as in `lbfgs`; None for none."""
 
     @classmethod
     def at(cls, x: Any, *starts: int) -> "DescentResult":
-        """Return `x` as a result of 0 steps with value inf; `starts` are the indices of its starts."""
+        """Return a result of 0 steps at `x`, with value inf; `starts` are the indices of its starts."""
         return cls(np.asarray(x, dtype=np.float64), np.inf, np.inf, 0, Status.STALLED, starts=starts)
 
 
 class _Variables:
-    """The variables y of a descent, x = T y, where each x with a kink is a difference of two positive y.
+    """Change of variables of a descent: x = T z, where z_i is y_i, or y_i - y'_i if x_i has an l1 term.
 
-    x has a kink at 0 where `l1`, its l1 strengths, is not 0; `metric` is T, None for the identity.
+    Both y_i and y'_i are at least 0, so that the l1 term is linear in them. `l1` has the l1 strengths of x,
+    `metric` is T; None stands for no l1 term and the identity. The vector y is all y_i, then all y'_i.
     """
 
     def __init__(self, x: FloatArray, l1: FloatArray | None, metric: FloatArray | None):
@@ -72,34 +73,29 @@ class _Variables:
             self.first[self.kinks] = np.maximum(y[self.kinks], 0.0)
             self.price = l1[self.kinks] * self.metric[self.kinks]
 
-    def point(self, y: FloatArray) -> FloatArray:
-        """Return x = T z, T the metric, of the variables y of a descent.
-
-        z_i is y_i, less y[size + k] if x_i is the k-th of the entries with an l1 term, a kink at 0: these
-        have two variables, for their positive and negative parts.
-        """
+    def x_of(self, y: FloatArray) -> FloatArray:
+        """Return x = T z for the variables y."""
         z = y[: self.size].copy()
         z[self.kinks] -= y[self.size :]
         return self.metric @ z if self.metric.ndim == 2 else z * self.metric
 
-    def pulled(self, y: FloatArray, level: float, by: FloatArray) -> tuple[float, FloatArray]:
-        """Return (value with the l1 term, its gradient with respect to the variables y) at y.
+    def with_l1_term(self, y: FloatArray, value: float, by: FloatArray) -> tuple[float, FloatArray]:
+        """Return (value with the l1 term, its gradient with respect to y), at y.
 
-        `level` is the value without the l1 term, and `by` the gradient of that with respect to x. The l1 term
-        is linear in y, which has two entries, positive and negative part, for each x that it is of.
+        `value` is the value without the l1 term, and `by` its gradient with respect to x.
         """
         by = by @ self.metric if self.metric.ndim == 2 else by * self.metric
         if not self.kinks.size:
-            return level, by
-        level += float(self.price @ (y[self.kinks] + y[self.size :]))
+            return value, by
+        value += float(self.price @ (y[self.kinks] + y[self.size :]))
         by_parts = np.concatenate([by, self.price - by[self.kinks]])
         by_parts[self.kinks] += self.price
-        return level, by_parts
+        return value, by_parts
 
-    def limits(self, bounds: Sequence[Any] | None) -> list[Any] | None:
-        """Return SciPy's bounds of the variables y of a descent, from bounds of x; None if there are none.
+    def scipy_bounds(self, bounds: Sequence[Any] | None) -> list[Any] | None:
+        """Return the list of (lower, upper) for each entry of y, from `bounds` of x; None if none is bounded.
 
-        An x with an l1 term, a kink at 0, is a difference of two y, which are both at least 0.
+        The two entries of y for an x with an l1 term are at least 0.
         """
         if bounds is None and not self.kinks.size:
             return None
@@ -112,7 +108,7 @@ class _Variables:
 
 
 class _Evaluations:
-    """A descent's function of y that stores the best point; raises DeadlineOver after the deadline.
+    """Function of a descent's variables y that stores the best point; raises DeadlineOver after `deadline`.
 
     function(x) is the value, or (value, gradient) if `gradient`; `variables` map y to x.
     """
@@ -125,16 +121,16 @@ class _Evaluations:
         self.least = self.slope = self.last_slope = np.inf
 
     def __call__(self, y: FloatArray) -> Any:
-        """Return the function's value at y, or (value, gradient with respect to y) if it has a gradient."""
+        """Return the value at y, or (value, gradient with respect to y) if the function has a gradient."""
         if self.count:
             self.deadline.check()
-        values = self.function(self.variables.point(y))
+        values = self.function(self.variables.x_of(y))
         self.count += 1
         if self.gradient:
             self.last_slope = float(np.linalg.norm(values[1]))
             if values[0] < self.least:
                 self.least, self.slope = values[0], self.last_slope
-            values = self.variables.pulled(y, *values)
+            values = self.variables.with_l1_term(y, *values)
         value = float(values[0] if self.gradient else values)
         if value < self.value:
             self.best, self.value = y.copy(), value
@@ -143,7 +139,7 @@ class _Evaluations:
     def end(self) -> DescentResult:
         """Return the best point so far, with status STEPS, or DIVERGED if no value was finite."""
         status = Status.STEPS if np.isfinite(self.value) else Status.DIVERGED
-        return DescentResult(self.variables.point(self.best), self.value, self.slope, self.iterations, status)
+        return DescentResult(self.variables.x_of(self.best), self.value, self.slope, self.iterations, status)
 
 
 @single_blas_thread()
@@ -161,13 +157,13 @@ def lbfgs(
     gradient_norm_tol: float = 0.0,
     deadline: Deadline | None = None,
 ) -> DescentResult:
-    """Return the end of L-BFGS-B from `x`, with status STALLED, STEPS or, if not finite, DIVERGED.
+    """Return the end of L-BFGS-B from `x`: of status STALLED, STEPS or, if it is not finite, DIVERGED.
 
     `function` returns (value, gradient); with `gradient` False it returns the value alone, and gradients are
-    finite differences. `l1` adds the sum of l1 |x|. `metric` T, a vector or (without bounds and l1) a matrix,
-    is a change of variables: steps are taken in y, with x = T y. The descent stops where the gradient's norm
-    is at most `gradient_norm_tol`, or by SciPy's `gtol` and `ftol`. One evaluation is always made, no further
-    one after `deadline`.
+    finite differences. `l1`, (x.size,), adds the term sum(l1 |x|). `metric` T, a vector or (without bounds
+    and l1) a matrix, is a change of variables: steps are taken in y with x = T y. The descent stops after
+    `steps` steps, where the gradient's norm is at most `gradient_norm_tol`, or by SciPy's `gtol` and `ftol`.
+    After `deadline` it stops too, but not before the first evaluation.
     """
     variables, deadline = _Variables(x, l1, metric), deadline or Deadline()
     seen = _Evaluations(function, variables, gradient, deadline)
@@ -181,7 +177,7 @@ def lbfgs(
     options: Any = {"maxiter": steps, "maxfun": 3 * steps, "maxcor": 30, "ftol": ftol, "gtol": gtol}
     if not gradient:
         options |= {"finite_diff_rel_step": 1e-6, "maxfun": 3 * steps * (x.size + 1), "maxcor": 10}
-    settings: Any = {"jac": True if gradient else "2-point", "bounds": variables.limits(bounds)}
+    settings: Any = {"jac": True if gradient else "2-point", "bounds": variables.scipy_bounds(bounds)}
     minimize: Any = optimize.minimize  # its stubs know no objective that returns its gradient too
     try:
         fit = minimize(
@@ -193,17 +189,17 @@ def lbfgs(
         return DescentResult(x, np.inf, np.inf, int(fit.nit), Status.DIVERGED)
     ran_out = fit.nit >= steps or fit.nfev >= options["maxfun"] or deadline.is_over()
     status = Status.STEPS if ran_out else Status.STALLED
-    return DescentResult(variables.point(np.asarray(fit.x)), float(fit.fun), seen.slope, int(fit.nit), status)
+    return DescentResult(variables.x_of(np.asarray(fit.x)), float(fit.fun), seen.slope, int(fit.nit), status)
 
 
 def _lbfgs(
     x: FloatArray, metric: FloatArray, steps: int, gradient_norm_tol: float
 ) -> Generator[FloatArray, tuple[float, FloatArray] | None, DescentResult]:
-    """Yield points of a descent by L-BFGS, be sent value and gradient at each, and return the end.
+    """Yield the points x at which L-BFGS needs (value, gradient), to be sent; return the end.
 
-    It ends where it is sent None, after `steps` steps, or where the gradient's norm is at most
-    `gradient_norm_tol`. Steps are taken in y, with x = `metric` y entry by entry; one that does not lower the
-    value enough is shortened.
+    The descent ends where None is sent, after `steps` steps, or where the gradient's norm is at most
+    `gradient_norm_tol`. Steps are taken in y, with x = `metric` y entry by entry; a step that does not lower
+    the value enough is shortened.
     """
     y, pairs, status = x / metric, deque[tuple[FloatArray, FloatArray, float]](maxlen=_PAIRS), Status.STALLED
     answer = yield x
@@ -251,11 +247,11 @@ def descend_together(
     gradient_norm_tol: float,
     deadline: Deadline,
 ) -> list[DescentResult]:
-    """Return the ends of descents by L-BFGS from all starts, one evaluation of each at a time.
+    """Return the ends of descents by L-BFGS from all `starts`, which are evaluated together.
 
-    `function` returns (value, gradient) for each of a list of points. Steps are taken in y, with
-    x = `metric` y entry by entry. A descent ends after `steps` steps, where the gradient's norm is at most
-    `gradient_norm_tol`, or where it is at the deadline.
+    `function` returns (value, gradient) for each of a list of points, one of each descent. Steps are taken in
+    y, with x = `metric` y entry by entry. A descent ends after `steps` steps, where the gradient's norm is at
+    most `gradient_norm_tol`, or at the deadline.
     """
     descents, ends = [_lbfgs(x, metric, steps, gradient_norm_tol) for x in starts], dict[int, DescentResult]()
     points = {k: next(descent) for k, descent in enumerate(descents)}
@@ -282,8 +278,9 @@ def trust_region(
 ) -> DescentResult:
     """Return the end of SciPy's trust-exact from `x` and of three Newton steps from there.
 
-    `function` returns value, gradient and Hessian; `radius` is the first trust radius, `steps` the limit. The
-    status is CONVERGED if the gradient's norm is below `gtol`, else STALLED.
+    `function` returns (value, gradient, Hessian); `radius` is the initial trust radius, `steps` the most
+    steps before the Newton steps. The status is CONVERGED if the gradient's norm is below `gtol`, else
+    STALLED.
     """
 
     @lru_cache(1)  # the search asks for value, gradient and Hessian one by one
@@ -314,7 +311,7 @@ class Round:
     descend: Callable[[DescentResult], DescentResult]
     n_kept: int = 1
     margin: float = np.inf
-    """Ends that are above the least by more than this do not go on, but for the second."""
+    """Ends that exceed the least value by more than this are eliminated, except the second lowest."""
 
 
 def distinct(
@@ -325,8 +322,9 @@ def distinct(
 ) -> list[DescentResult]:
     """Return at most `n_kept` distinct ends, lowest value first.
 
-    Of ends for which is_same(end, other) is true only the lowest remains, with the starts and steps of all.
-    Ends of value nan are left out. So are ends above the lowest by more than `margin`, but never the second.
+    Among ends for which is_same(end, other) is true only the lowest remains, with the starts and steps of
+    all. Ends of value nan are left out, and so are those above the lowest by more than `margin`; the second
+    lowest always remains.
     """
     unique: list[DescentResult] = []
     for end in sorted((end for end in ends if not np.isnan(end.value)), key=lambda end: end.value):
@@ -348,12 +346,12 @@ def successive_elimination(
     workers: int | None = 1,
     keep_all: bool = False,
 ) -> tuple[list[DescentResult], list[DescentResult]]:
-    """Return (best distinct ends of the last round, lowest value first; all ends that were eliminated).
+    """Return (best distinct ends of the last round, lowest value first; ends that were eliminated).
 
     The first of `rounds` descends from `field`, each other one from the best distinct ends of the round
     before it. Ends are merged where is_same(end, other) is true. `workers` threads share the descents. With
-    `keep_all` the ends of the first round are returned in the order of `field`, without those of value nan,
-    and none is eliminated.
+    `keep_all` only the first round is made, and all its ends but those of value nan are returned, in the
+    order of `field`.
     """
     field, eliminated = list(field), []
     for elimination in rounds:
@@ -377,9 +375,9 @@ def successive_elimination(
 def fd_hessian(
     gradient: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray
 ) -> FloatArray | None:
-    """Return the Hessian at x by central differences of `gradient`, step[j] to either side along x_j.
+    """Return the Hessian at x by central differences of `gradient` with steps step[j]; None at a kink.
 
-    None at a kink, where the differences on the two sides are far apart.
+    A kink is where forward and backward differences are far apart.
     """
     middle = gradient(x)
     left, right = np.empty((x.size, x.size)), np.empty((x.size, x.size))
@@ -406,9 +404,10 @@ def newton(
 ) -> tuple[FloatArray, float | None, FloatArray | None]:
     """Return (point, least curvature, its direction) after Newton steps from x orthogonal to `fixed`.
 
-    `fixed` has a direction in each column. Steps, with the one matrix `hessian`, stop where slope(point), the
-    norm of the gradient, no longer halves. Curvature and direction are the least eigenvalue of `hessian`
-    orthogonal to `fixed` and its vector; None if `fixed` spans the whole space.
+    `fixed` has a direction in each column. All steps use the same `hessian`, that at x; they stop after
+    `steps` of them, or where slope(point), the norm of the gradient, no longer halves. Curvature and
+    direction are the least eigenvalue of `hessian` orthogonal to `fixed` and its vector; None if `fixed`
+    spans the whole space.
     """
     complement = linalg.null_space(fixed.T, rcond=1e-9) if fixed.size else np.eye(x.size)
     if not complement.size:

@@ -55,21 +55,21 @@ class LearningCoefficient:
     """Bracket of the local learning coefficient of a minimum, or the reason why there is none."""
 
     lower: float
-    """Half the rank; nan if there is a reason."""
+    """Half the rank; nan if there is no bracket."""
     upper: float
-    """Half the codimension; nan if there is a reason. Where it equals `lower` the multiplicity is 1."""
+    """Half the codimension; nan if there is no bracket. If it equals `lower`, the multiplicity is 1."""
     rank: int
-    """Eigenvalues of the Hessian, at a kink of the least one-sided one, that are positive beyond rounding."""
+    """Number of positive eigenvalues of the Hessian; at a kink, of the least one-sided Hessian."""
     codimension: int
-    """Parameters without the dimensions along which the loss is constant: symmetries, and what is unused."""
+    """`n_parameters` minus the dimensions of constant loss: symmetries, and parameters without effect."""
     n_parameters: int
     """Entries of the weights and biases."""
     reason: str
-    """Why there is no bracket, in a sentence; else empty."""
+    """Sentence that says why there is no bracket; empty if there is one."""
 
     @property
     def value(self) -> float:
-        """The coefficient where the bracket is a point, else nan."""
+        """The coefficient if the ends of the bracket are equal, else nan."""
         return self.lower if self.lower == self.upper else np.nan
 
     def __repr__(self) -> str:
@@ -82,14 +82,17 @@ class LearningCoefficient:
 
 
 class ParameterMap:
-    """The parameters (W, b) if `tied`, else (W_out, W_in, b), of n features and m neurons, as one vector."""
+    """Conversions between a vector of parameters and (W, b) if `tied`, else (W_out, W_in, b).
+
+    The model has n features and m hidden neurons; `size` is the length of the vector.
+    """
 
     def __init__(self, n: int, m: int, tied: bool) -> None:
         self.n, self.m, self.tied = n, m, tied
         self.size = n * m * (1 if tied else 2) + n
 
     def vector(self, W_out: Any, W_in: Any, b: Any) -> Any:
-        """Return W_out, W_in (not of a tied model) and b as one vector."""
+        """Return (W_out, b) if tied, else (W_out, W_in, b), as one vector."""
         return np.concatenate([np.ravel(x) for x in ([W_out] if self.tied else [W_out, W_in]) + [b]])
 
     def split(self, w: Any) -> tuple[Any, Any, Any]:
@@ -100,16 +103,16 @@ class ParameterMap:
         return W_out, W_in, w[-n:]
 
     def gradient(self, w: Any, rows: Any) -> Any:
-        """Return the gradient of the loss with respect to the parameters at w.
+        """Return the gradient of the loss with respect to the vector w of parameters.
 
-        `rows`, (n, n + 1), are its derivatives with respect to (W_out W_in, b).
+        `rows`, (n, n + 1), is its gradient with respect to the rows of (W_out W_in, b).
         """
         W_out, W_in, _ = self.split(w)
         G = rows[:, :-1]
         return self.vector((G + G.T) @ W_out if self.tied else G @ W_in.T, W_out.T @ G, rows[:, -1])
 
-    def steps(self, w: FloatArray) -> FloatArray:
-        """Return the derivative of (W_out W_in, b) with respect to the parameters, (n, n + 1, size), at w."""
+    def jacobian(self, w: FloatArray) -> FloatArray:
+        """Return the Jacobian of (W_out W_in, b) with respect to the parameters at w, (n, n + 1, size)."""
         W_out, W_in, _ = self.split(w)
         n, m = self.n, self.m
         steps = np.zeros((n, n + 1, self.size))
@@ -124,10 +127,10 @@ class ParameterMap:
     def hessian(self, w: FloatArray, gradients: FloatArray, hessians: FloatArray) -> FloatArray:
         """Return the Hessian of the loss with respect to the parameters at w, (size, size).
 
-        `gradients`, (n, n + 1), and `hessians`, (n, n + 1, n + 1), are the derivatives of each output's loss
-        by its row of (W_out W_in, b).
+        `gradients`, (n, n + 1), and `hessians`, (n, n + 1, n + 1), are those of each output's loss with
+        respect to its row of (W_out W_in, b).
         """
-        steps, G = self.steps(w), gradients[:, :-1]
+        steps, G = self.jacobian(w), gradients[:, :-1]
         H: FloatArray = np.einsum("ijp,ijk,ikq->pq", steps, hessians, steps, optimize=True)
         n, m = self.n, self.m
         order = "ij,ab->iajb" if self.tied else "ij,ab->iabj"
@@ -138,9 +141,9 @@ class ParameterMap:
         return H
 
     def unused(self, active: BoolArray) -> IntArray:
-        """Return indices of the parameters that no active entry of W_out W_in, nor its output's bias, needs.
+        """Return the indices of the parameters without effect on the loss.
 
-        `active`, (n, n), is a mask of the entries that the loss depends on.
+        `active`, (n, n), is a mask of the entries of W_out W_in on which the loss depends.
         """
         m = self.m
         row, column = active.any(axis=1), active.any(axis=0)
@@ -149,9 +152,9 @@ class ParameterMap:
         return np.flatnonzero(~np.concatenate([decoder, encoder, row]))
 
     def rotations(self, w: FloatArray) -> FloatArray:
-        """Return directions at w, (size, count), along which W_out W_in does not change.
+        """Return directions at w, columns of (size, count), along which W_out W_in does not change.
 
-        They are rotations of the hidden space if tied, else its linear maps.
+        A tied model has those of rotations of the hidden space, another one those of all linear maps.
         """
         W_out, W_in, b = self.split(w)
         columns = []
@@ -182,10 +185,10 @@ def learning_coefficient(
     Returns
     -------
     LearningCoefficient
-        Its bracket is computed, not proved; `validate.proofs.certificates.learning_certificate` proves it. If
-        the ends differ, it holds provided that the model is a minimum; if they are equal, the model is shown
-        to be one. Both ends are nan, and `reason` says why, where the theorems do not apply: the model is at
-        no minimum, or an output is at the kink of its ReLU.
+        Its bracket is computed, not proved; `validate.proofs.certificates.learning_certificate` proves it.
+        Equal ends show that the model is a minimum; if they differ, the bracket assumes that it is one. Both
+        ends are nan where the theorems do not apply, which `reason` explains: the model is not at a minimum,
+        or an output is at the kink of its ReLU.
 
     Examples
     --------
@@ -210,26 +213,26 @@ def learning_coefficient(
         at, problem = polished(of, w, features)
         w = at.astype(float)
     problem = problem or _kink(of, w, features)
-    return _refused(of, problem) if problem else _bracket(of, w, features)
+    return _without_bracket(of, problem) if problem else _bracket(of, w, features)
 
 
-def _refused(of: ParameterMap, reason: str) -> LearningCoefficient:
-    """Return a `LearningCoefficient` of the parameters `of` without a bracket, for this reason."""
+def _without_bracket(of: ParameterMap, reason: str) -> LearningCoefficient:
+    """Return a `LearningCoefficient` without bracket because of `reason`; `of` counts the parameters."""
     return LearningCoefficient(np.nan, np.nan, 0, 0, of.size, reason)
 
 
 def has_all_digits(law: Features) -> bool:
-    """Return whether gradient and Hessian at a law are finite sums, which decimals give to any digit."""
+    """Return whether the law makes gradient and Hessian finite sums, exact in decimal arithmetic."""
     is_plain = not law.groups and law.exactly in (None, 1) and bool(np.all(law.scale == 1.0))
     is_uniform = not law.values.atoms and [(high, len(c)) for _, high, c in law.values.pieces] == [(1.0, 1)]
     return is_plain and is_uniform and (law.exactly is None or bool(np.all(law.p < 1.0)))
 
 
 def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
-    """Return the gradients (n, n + 1) of the outputs' losses by rows of (W_out W_in, b), times importances.
+    """Return importances times gradients of the outputs' losses by rows of (W_out W_in, b), (n, n + 1).
 
-    w is the vector of the parameters `of` the model. Where the law allows decimals (`has_all_digits`: means
-    are finite sums) they are decimals, and weights and biases of size up to `zero` count as 0.
+    `of` splits the vector w of parameters. If `has_all_digits(law)`, the entries of w and of the result are
+    Decimals, and weights and biases of size up to `zero` count as 0.
     """
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
@@ -245,11 +248,11 @@ def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
 
 
 def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[FloatArray, FloatArray]:
-    """Return Hessians (n, n + 1, n + 1) of the outputs' losses by rows of (W_out W_in, b), and their errors.
+    """Return (Hessians, errors) of the outputs' losses by their rows of (W_out W_in, b), times importances.
 
-    Both are times importances; w is the vector of the parameters `of` the model. Where the law allows
-    decimals (`has_all_digits`: means are finite sums) weights and biases of size up to `zero` count as 0, and
-    an output at its kink counts as off: of the one-sided Hessians there, that is the least.
+    The shapes are (n, n + 1, n + 1) and (n,); `of` splits the vector w of parameters. If
+    `has_all_digits(law)`, the entries of w are Decimals, weights and biases of size up to `zero` count as 0,
+    and an output at its kink counts as off, which gives the least of its one-sided Hessians.
     """
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
@@ -268,10 +271,10 @@ def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[F
 
 
 def _precision(of: ParameterMap, w: Any, digits: int) -> int:
-    """Return the number of decimal digits to compute with at w, so that about `digits` are right in the end.
+    """Return the number of decimal digits to compute with at w for about `digits` correct ones.
 
-    Means are divided by each small weight of a row, which costs the digits by which it is below 1. The
-    smallest weight costs three times as many more.
+    A weight M_ij < 1 costs log10(1/M_ij) digits, since means are divided by each weight of a row; the
+    smallest weight costs three times as many again. `of` splits the vector w of parameters.
     """
     W_out, W_in, _ = of.split(w)
     with localcontext() as context:
@@ -283,15 +286,15 @@ def _precision(of: ParameterMap, w: Any, digits: int) -> int:
 
 
 def _powers(n: int, *indices: int) -> tuple[int, ...]:
-    """Return the exponents of n features in the product of those with these indices; index n stands for 1."""
+    """Return the exponent of each of n features in the product of the features `indices`; index n means 1."""
     return tuple(indices.count(j) for j in range(n))
 
 
 def _mean(row: Any, b: Any, law: Features, zero: Decimal) -> Mean:
     """Return the function (k, powers) -> E x^powers F_k(row . x + b), F_k(y) = max(y, 0)^k / k!.
 
-    The mean is over the features x of `law`; `powers` has the exponent of each feature. Weights and biases of
-    size up to `zero` count as 0.
+    The mean is over the features x of `law`; `powers` has the exponent of each feature in x^powers. Weights
+    and biases of size up to `zero` count as 0.
     """
     low = Decimal(repr(float(law.values.pieces[0][0])))
     of_law = _one_at_a_time if law.exactly == 1 else _independent
@@ -301,9 +304,9 @@ def _mean(row: Any, b: Any, law: Features, zero: Decimal) -> Mean:
 
 
 def chances(law: Features) -> list[Fraction]:
-    """Return the probabilities that features are on as fractions, equal to the decimals that `repr` prints.
+    """Return each feature's probability to be on, as a fraction equal to the decimals of `repr(law.p)`.
 
-    If exactly one feature is on, they are the probabilities that it is each one, and sum to 1.
+    If exactly one feature is on, entry j is the probability that it is feature j.
     """
     p = [Fraction(repr(float(q))) for q in law.p]
     if law.exactly is None:
@@ -313,7 +316,7 @@ def chances(law: Features) -> list[Fraction]:
 
 
 def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
-    """Return the function (k, powers) -> E x^powers F_k(row . x + b) where exactly one feature is on.
+    """Return the function (k, powers) -> E x^powers F_k(row . x + b) for exactly one feature on.
 
     Feature j is on with probability p_j, and uniform on [low, 1] then; `powers` has the exponent of each
     feature. F_k(y) = max(y, 0)^k / k!, F_0(0) = 0, and F_-1 is the derivative of F_0, a delta function.
@@ -383,11 +386,11 @@ def _ramp(k: int, y: Decimal) -> Decimal:
 
 
 def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGITS) -> tuple[Any, str]:
-    """Return (minimum near w, "") by Newton's method, or (last point, reason) if there is no minimum near w.
+    """Return (minimum near w, "") by Newton's method, or (last point, reason) if none was found near w.
 
-    w is the vector of the parameters `of` the model; as many of them stay fixed as there are directions of
-    constant loss. Where the law allows decimals (`has_all_digits`: means are finite sums) the gradient falls
-    below 10^-digits, and the minimum is in decimals; else it falls as far as doubles allow.
+    `of` splits the vector w of parameters. As many of them stay fixed as there are directions of constant
+    loss. If `has_all_digits(law)`, the minimum has Decimals and a gradient below 10^-digits; else the
+    gradient is as small as doubles allow.
     """
     is_decimal = has_all_digits(law)
     with localcontext() as context:
@@ -417,7 +420,7 @@ def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGI
 def _active(of: ParameterMap, w: FloatArray, law: Features) -> BoolArray:
     """Return a mask, (n, n), of the entries of W_out W_in that the loss depends on near w.
 
-    They are those of outputs that are not always off.
+    An entry has no effect if its output is always off. `of` splits the vector w of parameters.
     """
     W_out, W_in, b = of.split(w)
     low, high = law.values.support
@@ -432,10 +435,10 @@ def _active(of: ParameterMap, w: FloatArray, law: Features) -> BoolArray:
 
 
 def _directions(of: ParameterMap, w: FloatArray, law: Features) -> tuple[IntArray, FloatArray]:
-    """Return indices of the parameters that the loss does not depend on at w, and directions of symmetry.
+    """Return (indices of the parameters without effect on the loss at w, directions of symmetry).
 
-    The directions are an orthonormal basis, one a column, of those in the other parameters along which
-    W_out W_in stays the same. w is the vector of W_out, W_in (not of a tied model) and b, which `of` splits.
+    Along directions of symmetry, orthonormal columns, the other parameters change but W_out W_in does not.
+    `of` splits the vector w of parameters.
     """
     unused = of.unused(_active(of, w, law))
     turns = of.rotations(w)
@@ -445,9 +448,9 @@ def _directions(of: ParameterMap, w: FloatArray, law: Features) -> tuple[IntArra
 
 
 def fixed_parameters(of: ParameterMap, w: FloatArray, law: Features) -> IntArray:
-    """Return indices of parameters to hold fixed, so that no direction of constant loss is left at w.
+    """Return indices of parameters, one for each dimension of constant loss at w.
 
-    There is one for each dimension along which the loss is constant.
+    With these parameters fixed, no direction of constant loss is left. `of` splits the vector w.
     """
     unused, turns = _directions(of, w, law)
     pivots = linalg.qr(turns.T, pivoting=True)[2][: turns.shape[1]] if turns.size else np.empty(0, int)
@@ -455,10 +458,10 @@ def fixed_parameters(of: ParameterMap, w: FloatArray, law: Features) -> IntArray
 
 
 def _kink(of: ParameterMap, w: FloatArray, law: Features) -> str:
-    """Return the reason if an output is at its ReLU's kink at 0, or at an end or atom of values, else "".
+    """Return "", or a sentence if a pre-activation is 0 at an end or atom of the features' values.
 
-    There the gradient may not be Lipschitz, or the Hessian not as computed. w is the vector of W_out, W_in
-    (not of a tied model) and b, which `of` splits.
+    There the gradient may not be Lipschitz, or the Hessian not as computed. `of` splits the vector w of
+    parameters.
     """
     W_out, W_in, b = of.split(w)
     M, values = W_out @ W_in * law.scale, law.values
@@ -485,41 +488,44 @@ def _kink(of: ParameterMap, w: FloatArray, law: Features) -> str:
 
 
 def hessian_at(of: ParameterMap, w: FloatArray, law: Features) -> FloatArray:
-    """Return the Hessian of the loss with respect to w, (w.size, w.size), in doubles.
+    """Return the Hessian of the loss with respect to the parameters, (w.size, w.size), in doubles.
 
-    w is the vector of W_out, W_in (not of a tied model) and b, which `of` splits.
+    `of` splits the vector w of parameters.
     """
     return _derivatives(of, w, law)[1]
 
 
 def _derivatives(of: ParameterMap, w: FloatArray, law: Features) -> tuple[FloatArray, FloatArray, float]:
-    """Return gradient and Hessian of the loss with respect to w, and the Hessian's error in norm.
+    """Return (gradient, Hessian, the Hessian's error in norm) of the loss with respect to the parameters.
 
-    `of` says which parameters w has.
+    `of` splits the vector w of parameters.
     """
     with localcontext() as context:
         at = np.array([Decimal(float(x)) for x in w]) if has_all_digits(law) else w
         context.prec = _precision(of, at, _DIGITS) if has_all_digits(law) else context.prec
         rows = _gradients(of, at, law, Decimal(_AT_KINK)).astype(float)
         hessians, errors = _hessians(of, at, law, Decimal(_AT_KINK))
-    steps = np.linalg.norm(of.steps(w), axis=(1, 2))
+    steps = np.linalg.norm(of.jacobian(w), axis=(1, 2))
     return of.gradient(w, rows), of.hessian(w, rows, hessians), (of.n + 1) * float(errors @ steps**2)
 
 
 def _bracket(of: ParameterMap, w: FloatArray, law: Features) -> LearningCoefficient:
-    """Return the bracket of the learning coefficient at w, or the reason why there is none.
+    """Return the bracket of the learning coefficient at w, with nan and a reason if there is none.
 
-    Its ends are half the Hessian's rank and half the codimension of the known directions of constant loss.
+    The ends are half the Hessian's rank and half the codimension of the known directions of constant loss.
+    `of` splits the vector w of parameters.
     """
     gradient, H, error = _derivatives(of, w, law)
     slope, unit = float(np.linalg.norm(gradient)), float(law.importance @ law.second_moment)
     if slope > _STILL * unit:
-        return _refused(of, f"the gradient has length {slope:.2g} here, so that it is no minimum.")
+        return _without_bracket(of, f"the gradient has length {slope:.2g} here, so that it is no minimum.")
     values = np.linalg.eigvalsh(H)
     # Weyl: an eigenvalue moves by the norm of the error of the Hessian at most.
     margin = _ROUNDING * float(np.abs(values).max()) + error
     if values[0] < -margin:
-        return _refused(of, f"the Hessian has the eigenvalue {values[0]:.2g}, so that it is a saddle.")
+        return _without_bracket(
+            of, f"the Hessian has the eigenvalue {values[0]:.2g}, so that it is a saddle."
+        )
     unused, turns = _directions(of, w, law)
     codimension = of.size - len(unused) - turns.shape[1]
     rank = min(int(np.sum(values > margin)), codimension)

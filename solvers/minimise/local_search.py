@@ -18,38 +18,38 @@ Descend = Callable[[list[FloatArray], int], list[DescentResult]]
 
 @dataclass(frozen=True)
 class _Settings:
-    """Settings of a local search; shares are of the objective at the model that moves begin at."""
+    """Settings of a local search; shares are of the objective at the model before a move."""
 
     batch: int = 8
-    """Moves that are compared, of which the best is taken."""
+    """Moves that are compared at a time; the best is taken."""
     most_pairs: int = 400
-    """Exchanges of which the objective is computed, drawn at random where there are more."""
+    """Most exchanges of which the objective is computed; drawn at random if there are more."""
     exchanges: int = 24
-    """Exchanges, those of least objective, from which there are descents."""
+    """Exchanges of least objective after which there are descents."""
     exchange_steps: int = 5
     redraw_steps: int = 20
     """Steps of a first descent after a feature gets a new direction."""
     promising: float = 2e-3
-    """Share by which its end may be above the model for the descent to go on."""
+    """Descents go on from ends of objective up to (1 + this) times that of the model."""
     further_steps: int = 40
     redraws: int = 2
     """Batches of new directions before a kick."""
     kick_exchanges: int = 4
     """Random exchanges of a kick from the best model."""
     least_gain: float = 1e-5
-    """Share by which a move lowers the objective, or it is none."""
+    """Share by which a move must lower the objective."""
     bases: int = 3
-    """Models that new directions begin at by turns, where all features are alike."""
+    """Models that get new directions in turn, if all features are alike."""
 
 
 _SETTINGS = _Settings()
 
 
 class _LocalSearch:
-    """A local search on the objective `aim`: its settings, its count of steps, its random numbers.
+    """A local search on the objective `aim`, with its random numbers and its count of steps.
 
-    descend(vectors, steps) returns the ends of descents on `aim` from some vectors after so many steps.
-    `budget` is the number of steps of all descents, `workers` the number of threads, None for all.
+    descend(vectors, steps) returns the ends of descents on `aim` from a list of vectors, of at most so many
+    steps each. `budget` is the number of steps of all descents, `workers` the number of threads (None: all).
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class _LocalSearch:
         return self.steps >= self.budget or self.aim.deadline.is_over()
 
     def vector(self, model: Model) -> FloatArray:
-        """Return the vector of variables of `model`, with weights clipped to +-`aim.largest` if set."""
+        """Return the vector x of `model`, (W_out, W_in, b), with weights clipped to +-`aim.largest`."""
         x, top = self.aim.join(*model), self.aim.largest
         if top is not None:
             x[: x.size - self.aim.biases] = np.clip(x[: x.size - self.aim.biases], -top, top)
@@ -86,19 +86,18 @@ class _LocalSearch:
         self.steps += sum(end.steps + 1 for end in ends)
         return ends
 
-    def exchanged(self, x: FloatArray, pairs: Pairs) -> FloatArray:
-        """Return a model's vector x after the features (i, j) of each pair in turn exchange directions."""
+    def with_exchanges(self, x: FloatArray, pairs: Pairs) -> FloatArray:
+        """Return the vector x after the features i and j of each pair, in turn, exchanged directions."""
         model = self.aim.split(x)
         for pair in pairs:
             model = exchanged_model(model, *pair)
         return self.vector(model)
 
     def sorted_pairs(self, x: FloatArray) -> Pairs:
-        """Return the pairs of features whose exchange in x gives the least objectives, the least first.
+        """Return at most 24 pairs of features by the objective after an exchange of their directions in x.
 
-        Features exchange directions; all pairs count if the law has groups, else those that differ in p,
-        scale or importance. Of more than 400 a random 400 are tried; at most 24 are returned, fewer if the
-        budget of steps is used up.
+        The pair of least objective comes first. Pairs that differ in p, scale or importance are compared, or
+        all if the law has groups: a random 400 of them, or fewer if the budget of steps ends.
         """
         pairs = self.pairs
         if len(pairs) > _SETTINGS.most_pairs:
@@ -107,19 +106,19 @@ class _LocalSearch:
         for first in range(0, len(pairs), _SETTINGS.batch):
             if self.is_over():
                 break
-            vectors = [self.exchanged(x, [pair]) for pair in pairs[first : first + _SETTINGS.batch]]
+            vectors = [self.with_exchanges(x, [pair]) for pair in pairs[first : first + _SETTINGS.batch]]
             values += [value for value, _ in self.aim.smooth_of_many(vectors, self.workers)]
             self.steps += len(vectors)
         return [pairs[k] for k in np.argsort(values, kind="stable")[: _SETTINGS.exchanges]]
 
     def after_exchanges(self, current: DescentResult) -> DescentResult:
-        """Return the end of descents from `current` after exchanges of two features, while one is lower."""
+        """Return the end after exchanges of two features, each followed by a descent, while one is lower."""
         is_lower = bool(self.pairs)
         while is_lower and not self.is_over():
             is_lower, pairs = False, self.sorted_pairs(current.x)
             for first in range(0, len(pairs), _SETTINGS.batch):
                 vectors = [
-                    self.exchanged(current.x, [pair]) for pair in pairs[first : first + _SETTINGS.batch]
+                    self.with_exchanges(current.x, [pair]) for pair in pairs[first : first + _SETTINGS.batch]
                 ]
                 end = min(self.ends(vectors, _SETTINGS.exchange_steps), key=lambda end: end.value)
                 if self.is_gain(end, current):
@@ -130,11 +129,11 @@ class _LocalSearch:
         return current
 
     def is_gain(self, end: DescentResult, current: DescentResult) -> bool:
-        """Return whether `end` is lower than `current` by more than a share of 1e-5."""
+        """Return whether the value of `end` is below (1 - 1e-5) times that of `current`."""
         return end.value < current.value * (1.0 - _SETTINGS.least_gain)
 
     def after_redraw(self, current: DescentResult) -> DescentResult | None:
-        """Return the lowest end after a feature got a new direction, None if none is below `current`."""
+        """Return an end below `current` after one feature got a new direction; None if there is none."""
         for _ in range(_SETTINGS.redraws):
             model = self.aim.split(current.x)
             vectors = [self.vector(redrawn_model(model, self.rng)) for _ in range(_SETTINGS.batch)]
@@ -148,14 +147,14 @@ class _LocalSearch:
                 break
         return None
 
-    def kicked(self, best: DescentResult) -> DescentResult:
-        """Return the end of a descent from `best` after random pairs of features exchanged directions."""
+    def after_kick(self, best: DescentResult) -> DescentResult:
+        """Return the end of a descent from `best` with the directions of four random pairs exchanged."""
         chosen = self.rng.integers(len(self.pairs), size=_SETTINGS.kick_exchanges)
-        x = self.exchanged(best.x, [self.pairs[k] for k in chosen])
+        x = self.with_exchanges(best.x, [self.pairs[k] for k in chosen])
         return self.ends([x], _SETTINGS.redraw_steps)[0]
 
     def run(self, bases: list[DescentResult]) -> list[DescentResult]:
-        """Return the local minima that were found from `bases`, ends of descents with the best first."""
+        """Return the local minima that are found from `bases`, ends of descents, the best of them first."""
         minima, turn = [], 0
         (current,) = self.ends([bases[0].x], _SETTINGS.exchange_steps)
         while not self.is_over():
@@ -167,7 +166,7 @@ class _LocalSearch:
             minima.append(current)
             minima.sort(key=lambda end: end.value)
             if self.pairs:
-                current = self.kicked(minima[0])
+                current = self.after_kick(minima[0])
             else:
                 turn += 1
                 rest = [*minima, *bases][: _SETTINGS.bases]
@@ -185,7 +184,7 @@ def local_search(
 ) -> list[DescentResult]:
     """Return local minima of the objective `aim` near the ends `bases`, of which the first is the best.
 
-    descend(vectors, steps) returns the ends of descents on `aim` from some vectors after so many steps.
-    `budget` is the number of steps of all descents.
+    descend(vectors, steps) returns the ends of descents on `aim` from a list of vectors, of at most so many
+    steps each. `budget` is the number of steps of all descents, `workers` the number of threads (None: all).
     """
     return _LocalSearch(aim, descend, rng, budget, workers).run(bases) if budget else []

@@ -36,7 +36,7 @@ from .local_search import local_search
 from .objective import Objective, Penalty
 from .result import Certificate, Local, Minimum
 from .sampled_loss import Samples
-from .starts import Model, group_starts, ordered_starts, perturbed_models, random_starts
+from .starts import Model, group_starts, ordered_starts, perturbed_model, random_starts
 
 __all__ = ["descend", "lower_bound", "minimise"]
 
@@ -72,27 +72,27 @@ class _Screening:
     judge_frequencies: int = 256
     """Frequencies of the loss by which ends on samples are compared."""
     steps: int = 300
-    """Steps of these descents at most."""
+    """Most steps of a descent on samples."""
     gradient_norm: float = 1e-3
     """Norm of the gradient at which a descent on samples ends."""
     search_steps_per_start: int = 300
     """Steps of the local search from the best ends, for each random start."""
     free_factor: int = 3
-    """How many times as many where the decoder is free: descents take longer there."""
+    """Factor on these steps if the decoder is free, where descents take longer."""
     moves_per_start: int = 6
     """Random moves of the best ends on samples, for each random start."""
     moves_batch: int = 8
-    """Moves between which the best ends are sorted anew."""
+    """Number of moves after which the ends are sorted again."""
     bases: int = 3
-    """Best ends that moves begin at."""
+    """Best ends from which moves start."""
     batch: int = 14
-    """Starts that descend together."""
+    """Number of starts that descend together."""
     finalists: int = 6
-    """Distinct ends that are continued on the loss itself."""
+    """Distinct ends from which there are descents on the loss itself."""
     short_steps: int = 8
-    """Steps of the first descents of these on the loss."""
+    """Steps of the first descents from the finalists on the loss."""
     margin: float = 3e-5
-    """Objective above the best up to which ends go on then, in units of the zero model; two always do."""
+    """Finalists go on if (objective - least)/(loss of the zero model) is at most this; two always do."""
     coarse_gradient_norm: float = 1e-4
     """Norm of the gradient at which descents with few frequencies end, if there is no metric."""
     same_objective: float = 1e-4
@@ -102,11 +102,11 @@ class _Screening:
     moves_share: float = 0.6
     """Share of a budget of seconds after which the moves of features end."""
     metrics_share: float = 0.3
-    """Share of the seconds left then that computing the metrics may take."""
+    """Share of the remaining seconds that computing the metrics may take."""
     most_metric_variables: int = 500
-    """Variables up to which the Hessian on the samples is the metric of descents."""
+    """Largest number of variables for which the Hessian on samples is the metric of descents."""
     metric_step: float = 1e-4
-    """Step of the differences that give this Hessian."""
+    """Step of the finite differences that give the Hessian on samples."""
     least_metric_curvature: float = 1e-3
     """Least curvature of the metric, in units of its largest."""
 
@@ -117,11 +117,10 @@ _SCREENING = _Screening()
 def _descent(
     aim: Objective, x: FloatArray, steps: int, tol: float, metric: FloatArray | None = None
 ) -> DescentResult:
-    """Return the end of L-BFGS-B on `aim` from x, of at most `steps` steps.
+    """Return the end of L-BFGS-B on the objective `aim` from x, after at most `steps` steps.
 
-    It is CONVERGED if the gradient's norm plus its error is at most `tol`. An l1 penalty of `aim` is taken
-    with its kink at 0. `metric` is a matrix T, and steps are taken in y with x = T y, without bounds; by
-    default biases take smaller steps than weights.
+    Its status is CONVERGED if the gradient's norm plus its error is at most `tol`. With a matrix T as
+    `metric` steps are taken in y, x = T y, without bounds; by default biases take smaller steps than weights.
     """
     count = x.size - aim.biases
     l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
@@ -134,7 +133,7 @@ def _descent(
         top = aim.largest
         bounds: list[Any] = [(None if top is None else -top, top)] * count
         bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
-        result = descent.lbfgs(aim.smooth, x, bounds=bounds, metric=_scale(aim), gtol=0.01 * tol, **settings)
+        result = descent.lbfgs(aim.smooth, x, bounds=bounds, metric=_metric(aim), gtol=0.01 * tol, **settings)
     if result.status is Status.DIVERGED:
         return result
     if aim.l1 or aim.limit or aim.largest is not None:  # the gradient is not all that counts
@@ -145,10 +144,10 @@ def _descent(
 
 
 def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
-    """Return x with dead outputs reset to weights 0 and their feature's mean as bias; None if there are none.
+    """Return the vector x with dead outputs reset to weights 0 and bias E[feature]; None if none is dead.
 
-    Dead outputs are never positive, or have hardly any weights and a bias of at most 0. x is the vector of a
-    model, as `aim` takes it. None also if biases are not free, or in the limit of rare features.
+    Dead outputs are never positive, or have a bias of at most 0 and decoder weights shorter than 0.1. Return
+    None also if biases are not free, or in the limit of rare features.
     """
     if aim.bias is not True or aim.limit:
         return None
@@ -177,16 +176,16 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
 def _descend_together(
     aim: Objective, vectors: list[FloatArray], steps: int, tol: float, workers: int | None
 ) -> list[DescentResult]:
-    """Return the ends of descents on `aim` from all vectors until the gradient's norm is `tol`, by threads.
+    """Return the ends of descents on `aim` from all `vectors`, by `workers` threads.
 
-    Each has at most `steps` steps.
+    A descent ends after at most `steps` steps, or where the gradient's norm is at most `tol`.
     """
     if aim.l1 or aim.limit or aim.largest is not None:
         return parallel_map(lambda k: _descent(aim, vectors[k], steps, tol), len(vectors), workers)
     return descent.descend_together(
         lambda points: aim.smooth_of_many(points, workers),
         vectors,
-        metric=_scale(aim),
+        metric=_metric(aim),
         steps=steps,
         gradient_norm_tol=tol,
         deadline=aim.deadline,
@@ -194,15 +193,15 @@ def _descend_together(
 
 
 def _with_value_of(judge: Objective, end: DescentResult) -> DescentResult:
-    """Return `end` with the value of the objective `judge` at its point; inf if either is not finite."""
+    """Return `end` with the value of the objective `judge`; inf if the old or the new value is not finite."""
     value = judge.value(end.x) if np.isfinite(end.value) else np.inf
     return replace(end, value=value if np.isfinite(value) else np.inf)
 
 
-def _scale(aim: Objective) -> FloatArray:
-    """Return the metric of descents on `aim`, a vector: larger steps in weights, smaller ones in biases.
+def _metric(aim: Objective) -> FloatArray:
+    """Return the metric of descents on `aim`, a vector that is 1 for weights and smaller for biases.
 
-    A bias b > 0 costs b² on inputs where its feature is off, which are some 1/p times as many as others.
+    A bias b > 0 costs b² on inputs where its feature is off, some 1/p times as many as those where it is on.
     """
     return np.where(np.arange(aim.size) < aim.size - aim.biases, 1.0, aim.unit**0.25)
 
@@ -217,9 +216,9 @@ def _descend_and_revive(
 ) -> DescentResult:
     """Return the end of a descent on `aim` from x, or a lower one after dead outputs are reset.
 
-    A descent has at most `steps` steps, has converged where the gradient's norm is at most `tol`, and goes on
-    in y with x = `metric` y, if there is one. Dead outputs, which are never positive, are reset and descended
-    again only if `reset_dead`.
+    The second descent, with the dead outputs reset by `_revive`, is made only if `reset_dead`. `steps`, `tol`
+    and `metric` are those of each descent: most steps, norm of the gradient at which it has converged, and
+    T of the steps in y, x = T y.
     """
     end = _descent(aim, x, steps, tol, metric)
     # Samples may be a poor metric.
@@ -237,12 +236,12 @@ def _descend_and_revive(
 def _polish(
     aim: Objective, end: DescentResult, steps: int, tol: float, reset_dead: bool = True
 ) -> DescentResult:
-    """Return `end` refined: by Newton's method and steps off saddles, or, if inexact, by more frequencies.
+    """Return `end` refined by Newton's method and steps off saddles, or by a loss of more frequencies.
 
-    It is inexact if the loss is a sum over frequencies, cut off. It is returned unchanged if the Hessian of
-    `aim` is too expensive, with an l1 penalty, or after the deadline. Descents off saddles have at most
-    `steps` steps, have converged where the gradient's norm is at most `tol`, and reset outputs that are never
-    positive if `reset_dead`.
+    Frequencies are refined if the loss of `aim` is a truncated sum over them. `end` is returned unchanged
+    with an l1 penalty, if the Hessian is too expensive, or after the deadline. Descents off saddles have at
+    most `steps` steps, have converged where the gradient's norm is at most `tol`, and reset dead outputs if
+    `reset_dead`.
     """
     if not aim.exact:
         return _refine(aim, end, tol)
@@ -261,8 +260,8 @@ def _newton_and_kicks(
 ) -> DescentResult:
     """Return `end` after Newton's method on `aim` and, at a saddle, descents from both sides of it.
 
-    It goes on up to three times. Descents have at most `steps` steps, have converged where the gradient's
-    norm is at most `tol`, and reset outputs that are never positive if `reset_dead`.
+    Both are repeated up to three times. Descents have at most `steps` steps, have converged where the
+    gradient's norm is at most `tol`, and reset dead outputs if `reset_dead`.
     """
     for _ in range(3):
         end, vector = _newton(aim, end, tol)
@@ -278,9 +277,10 @@ def _newton_and_kicks(
 
 
 def _refine(aim: Objective, end: DescentResult, tol: float) -> DescentResult:
-    """Return `end`, or the end of descents from it with more frequencies, if their error hides convergence.
+    """Return `end`, or the end of further descents if more frequencies are needed to see convergence.
 
-    It has converged where the norm of the gradient of `aim`, with its error, is at most `tol`.
+    A descent has converged where the norm of the gradient of `aim` plus its error is at most `tol`. More
+    frequencies are needed if only the error prevents that.
     """
     for steps in _REFINED_STEPS:
         if end.status is Status.CONVERGED or not np.isfinite(end.value) or aim.deadline.is_over():
@@ -299,7 +299,7 @@ def _refine(aim: Objective, end: DescentResult, tol: float) -> DescentResult:
 def _difference_hessian(
     gradient: Callable[[FloatArray], FloatArray], aim: Objective, x: FloatArray
 ) -> FloatArray | None:
-    """Return the Hessian of `aim` at x by differences of `gradient`, or None at a kink."""
+    """Return the Hessian of `aim` at x by differences of its `gradient`; None at a kink."""
     step = np.full(aim.size, _HESSIAN_STEP)
     if aim.biases:
         step[-aim.biases :] = np.clip(0.1 * np.abs(x[-aim.biases :]), _LEAST_BIAS_STEP, _HESSIAN_STEP)
@@ -307,10 +307,10 @@ def _difference_hessian(
 
 
 def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResult, FloatArray | None]:
-    """Return (end after Newton steps on `aim`, direction of least curvature); at a kink (the end, None).
+    """Return (end after Newton steps on `aim`, direction of least curvature); (`end`, None) at a kink.
 
-    A point of larger objective is not taken. The end has converged where the gradient's norm, with its error,
-    is at most `tol`.
+    The point stays if the steps raise the objective. The end has converged where the gradient's norm plus its
+    error is at most `tol`.
     """
 
     def gradient(x: FloatArray) -> FloatArray:
@@ -342,9 +342,9 @@ def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResu
 
 
 def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
-    """Return sums over M = W_out W_in and b that stay the same if features of the same law are exchanged.
+    """Return sums over M = W_out W_in and b that do not change if features of the same law are exchanged.
 
-    The shape is (11,), or (13,) for a law with groups; x is the vector of the model, as `aim` takes it.
+    The shape is (11,), or (13,) for a law with groups; `aim` splits the vector x into W_out, W_in and b.
     """
     W_out, W_in, b = aim.split(x)
     M, law = W_out @ W_in, aim.features
@@ -370,9 +370,9 @@ def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
 
 
 def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
-    """Return a label of each feature, and a matrix with 1 for two features of the same group.
+    """Return (a number for each feature, a matrix that is 1 for two features of the same group and else 0).
 
-    Features have one label where the law's groups do not tell them apart.
+    Two features have equal numbers if the groups of the law do not distinguish them.
     """
     kinds, same, tables = np.zeros(law.n_features), np.zeros((law.n_features, law.n_features)), []
     for members, patterns, chances in law.groups:
@@ -392,10 +392,10 @@ def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
 def _same_minimum_predicate(
     aim: Objective, same: float, close: float
 ) -> Callable[[DescentResult, DescentResult], bool]:
-    """Return a function of two ends that is true where they are one minimum of `aim` up to symmetries.
+    """Return a function of two ends that is true if they are the same minimum of `aim` up to symmetries.
 
-    Their objectives then differ by at most `same`, and each of their `_invariants` v, sums over W_out W_in
-    and b that an exchange of equal features does not change, by at most close (1 + |v|).
+    It is true if the objectives differ by at most `same`, and each sum v of `_invariants` by at most
+    close (1 + |v|).
     """
 
     @cache
@@ -419,15 +419,15 @@ def _same_minimum_predicate(
 def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     """Return the best proved lower bound of the loss per feature of any ReLU(M x + b), rank(M) <= n_hidden.
 
-    The bound is the largest of `theory.codes.decoder_bound` and `theory.codes.relu_bound`, for equal
-    features, and `theory.unequal.loss_bound`, for uniform values; 0 where none holds.
+    The bound is the largest of `theory.codes.decoder_bound` and `theory.codes.relu_bound`, if all features
+    are equal, and `theory.unequal.loss_bound`, if values are uniform; 0 where none holds.
 
     Parameters
     ----------
     n_features, n_hidden : int
         n and the largest rank of M.
     law : Features or float
-        Or the probability p of features that are uniform on [0, 1] when on.
+        Law of the features, or the probability p of features that are uniform on [0, 1] when on.
 
     Returns
     -------
@@ -445,11 +445,7 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
 
 @lru_cache(64)
 def _lower_bound(n: int, m: int, features: Features) -> float:
-    """Return a lower bound of the loss per feature of any ReLU(M x + b), rank(M) <= m, for n `features`.
-
-    The bound is the largest of the bounds by decoder and by ReLU, for equal features, and that for unequal
-    uniform features. Arguments are not checked; 0 where no bound is proved.
-    """
+    """Return the `lower_bound` for n `features` and rank(M) <= m; arguments are not checked."""
     if m >= n:
         return 0.0
     p, weight, bound = features.p, features.importance * features.scale**2, 0.0
@@ -465,16 +461,12 @@ def _lower_bound(n: int, m: int, features: Features) -> float:
 
 
 def _grouped_count(count: int) -> int:
-    """Return the number of starts for laws with exclusive groups, beside `count` random ones.
-
-    In these starts the encodings of features that are never on together are corners of a simplex. They are
-    half as many as the random ones, 3 at least, 0 for 0.
-    """
+    """Return the number of `group_starts` beside `count` random ones: half, but at least 3; 0 for 0."""
     return max(count // 2, 3) if count else 0
 
 
 def _count_hits(ends: list[DescentResult], n_given: int) -> int:
-    """Return the number of starts from `n_given` on that ended at the objective of `ends[0]`, the least."""
+    """Return how many starts of index `n_given` or more ended at the least objective, that of `ends[0]`."""
     value_by_start = {k: end.value for end in ends for k in end.starts}
     return sum(
         k >= n_given and value <= ends[0].value + _SAME_OBJECTIVE for k, value in value_by_start.items()
@@ -482,10 +474,10 @@ def _count_hits(ends: list[DescentResult], n_given: int) -> int:
 
 
 def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> list[DescentResult]:
-    """Return the `ends` of a search and those of a `further` one in one list, duplicates and all.
+    """Return the `ends` of one search and the `further` ends of another in one list, the best first.
 
-    Both lists have their best end first. The first of `further` comes first if it is better by more than
-    rounding, else the first of `ends`; values of others that are lower, by rounding, are raised to its value.
+    Both lists have their best end first. The first of `further` counts as best only if it is better by more
+    than rounding; the values of other ends are raised to that of the best where rounding makes them lower.
     """
     if not further:
         return ends
@@ -497,9 +489,9 @@ def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> li
 def _make_minimum(
     aim: Objective, best: DescentResult, ends: list[DescentResult], planned: int, n_given: int = 0
 ) -> Minimum:
-    """Return the `Minimum` with the model of the end `best` of `aim`, beside all ends of the search.
+    """Return the `Minimum` of the search on `aim` whose best end is `best`, among all `ends`.
 
-    `planned` is the number of starts of the search; the first `n_given` of them are given ones.
+    `planned` is the number of starts that the search was to make; the caller gave the first `n_given`.
     """
     W_out, W_in, b = aim.split(best.x)
     loss, error = aim.end(np.ascontiguousarray(W_out @ W_in), b)
@@ -534,11 +526,11 @@ def _make_minimum(
 
 
 class _Search:
-    """A search from many starts on `aim`, with its budget of seconds and its progress.
+    """A search on `aim` from many starts, with its budget of seconds and its progress.
 
     `limits` are the most steps of a descent and the norm of the gradient at which it has converged, `workers`
-    the threads that share the descents, None for all. `progress` is called after each descent with the number
-    of descents so far, that of all, and the least objective; None for a status line, False for neither.
+    the number of threads (None: all). `progress` is called after each descent with (descents so far, descents
+    in all, least objective); None stands for a status line, False for neither.
     """
 
     def __init__(self, aim: Objective, limits: tuple[int, float], workers: int | None, progress: Any):
@@ -548,7 +540,7 @@ class _Search:
         self.lock, self.n_done, self.planned, self.least = threading.Lock(), 0, 0, np.inf
 
     def report_descent(self, end: DescentResult) -> None:
-        """Count a descent that ended at `end`; pass counts and least loss to `progress` or the status."""
+        """Count a descent that ended at `end`; report the counts and the least loss."""
         with self.lock:
             self.n_done, self.least = self.n_done + 1, min(self.least, end.value)
             least = self.least * self.aim.unit
@@ -568,12 +560,11 @@ class _Search:
         judge: Objective | None = None,
         needed: bool = True,
     ) -> list[DescentResult]:
-        """Return the ends of descents on `aim` from each start of `begin` that its deadline allows.
+        """Return the ends of descents on `aim` from the starts `begin`, in their order.
 
-        Ends are in the order of `begin`, without starts that the deadline of `aim` leaves out and ends of
-        value nan. `limits` are the most steps and the norm of the gradient at which a descent ends. If
-        `needed`, the first start descends in any case. Values are those of the objective `judge`, if there is
-        one, else of `aim`.
+        Starts after the deadline of `aim` are left out, except the first one if `needed`; so are ends of
+        value nan. `limits` are the most steps and the norm of the gradient at which a descent ends. Values
+        are those of the objective `judge`, if there is one, else of `aim`.
         """
 
         def descend_one(start: DescentResult) -> DescentResult:
@@ -591,10 +582,10 @@ class _Search:
     def descend_in_batches(
         self, aim: Objective, begin: list[DescentResult], limits: tuple[int, float], judge: Objective
     ) -> list[DescentResult]:
-        """Return the ends of descents on `aim` from the starts of `begin` that its deadline allows.
+        """Return the ends of descents on `aim` from the starts `begin`, in their order, batch by batch.
 
-        Ends are in the order of `begin`; starts descend in batches, and dead outputs are reset. `limits` are
-        the most steps and the norm of the gradient at which a descent ends. Values are those of `judge`.
+        Batches after the deadline of `aim` are left out. Dead outputs are reset. `limits` are the most steps
+        and the norm of the gradient at which a descent ends. Values are those of the objective `judge`.
         """
         ends = []
         for first in range(0, len(begin), _SCREENING.batch):
@@ -624,9 +615,9 @@ class _Search:
     def ends(
         self, begin: list[DescentResult], count: int, rng: np.random.Generator, needed: bool = True
     ) -> list[DescentResult]:
-        """Return the ends of all starts in `begin`, first the best one, polished; [] if no time was left.
+        """Return the ends of descents from `begin`, the best one first and refined; [] if no time was left.
 
-        If `needed`, there is at least one. `count` is the number of random starts among them.
+        If `needed`, there is at least one. `count` is the number of random starts in `begin`.
         """
         self.aim.restore()
         if self.aim.raced:
@@ -646,11 +637,11 @@ class _Search:
     def screen(
         self, begin: list[DescentResult], count: int, rng: np.random.Generator, needed: bool
     ) -> list[DescentResult]:
-        """Return ends of descents on the exact loss from the best ends on a cheap one, then all other ends.
+        """Return ends of descents on the exact loss from the best ends on a cheap loss, then all other ends.
 
-        Descents on the cheap loss are from `begin`, of which `count` are random starts. Values of ends that
-        did not go on are only approximate: they are raised above the least, and their status is STEPS. The
-        list is empty if no descent was made in time; if `needed`, at least one is.
+        Descents on the cheap loss start from `begin`, with `count` random starts. The other ends have
+        approximate values, raised above the least one, and the status STEPS. The list is empty if no descent
+        was made in time; if `needed`, at least one is made.
         """
         aim, is_same = (
             self.aim,
@@ -715,12 +706,12 @@ class _Search:
         rng: np.random.Generator,
         needed: bool,
     ) -> list[DescentResult]:
-        """Return distinct ends of descents on `cheap` from the starts `begin`, improved by a local search.
+        """Return distinct ends of descents on `cheap` from `begin` and of moves from the best of them.
 
-        `cheap` is the loss on samples or by few frequencies. Ends are sorted by the values of the more exact
-        loss `judge`; [] if no descent was made in time. `count` random starts are in `begin`. If `needed`,
-        the first start descends in any case. If `cheap` is the loss on samples, the local search gives way to
-        descents from perturbed copies of the best ends, chosen by `judge`.
+        `cheap` is the loss with few frequencies, whose moves are those of `local_search`, or the loss on
+        samples, whose moves are those of `move_on_samples`. Ends are sorted by the more exact loss `judge`;
+        [] if no descent was made in time. `begin` has `count` random starts. If `needed`, the first start
+        descends in any case.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         is_same = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
@@ -757,10 +748,9 @@ class _Search:
     ) -> list[DescentResult]:
         """Return distinct ends of descents on `cheap`, the loss on samples, sorted by the more exact `judge`.
 
-        Descents start from `begin`; then, for a number of times that grows with `count`, the number of random
-        starts in `begin`, from one of the best ends so far with two features exchanged or one drawn anew at
-        random (`perturbed_models`). The best are those of least `judge`, as a search by `cheap`
-        would fit its samples. [] if no descent was made in time; if `needed`, the first is made in any case.
+        Descents start from `begin`, then six times `count`, the number of random starts in `begin`, from
+        a `perturbed_model` of one of the ends of least `judge` so far. The list is empty if no descent was
+        made in time; if `needed`, the first is made in any case.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         is_same = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
@@ -776,7 +766,7 @@ class _Search:
             tries = []
             for k in range(min(_SCREENING.moves_batch, moves - done)):
                 x = aim.join(
-                    *perturbed_models(aim.split(pool[k % min(_SCREENING.bases, len(pool))].x), same, rng)
+                    *perturbed_model(aim.split(pool[k % min(_SCREENING.bases, len(pool))].x), same, rng)
                 )
                 if aim.largest is not None:
                     x[: x.size - aim.biases] = np.clip(x[: x.size - aim.biases], -aim.largest, aim.largest)
@@ -786,10 +776,10 @@ class _Search:
 
 
 def _metric_from_samples(cheap: Objective, x: FloatArray) -> FloatArray | None:
-    """Return T with T T' the inverse of the Hessian of `cheap` at x, a metric of descents.
+    """Return the matrix T with T T' the inverse of the Hessian at x of `cheap`, the loss on samples.
 
-    `cheap` is the loss on samples. None if there are kinks, too many variables or no samples, or after the
-    deadline.
+    T is a metric of descents. Return None if `cheap` has kinks, more than 500 variables or no samples, or
+    after the deadline.
     """
     kinks = cheap.l1 or cheap.largest is not None or cheap.limit
     if (
@@ -812,7 +802,7 @@ def _metric_from_samples(cheap: Objective, x: FloatArray) -> FloatArray | None:
 
 
 def _checked_model(names: Sequence[str], model: Any, n: int, m: int) -> Model:
-    """Return `model` as (W_out (n, m), W_in (m, n), b (n,)); `names` are their names in a ValueError."""
+    """Return `model` as arrays W_out (n, m), W_in (m, n), b (n,); a ValueError calls them by `names`."""
     W_out, W_in = validation.matrix(names[0], model[0], (n, m)), validation.matrix(names[1], model[1], (m, n))
     parts = W_out, W_in, validation.vector(names[2], model[2], n)
     for name, part in zip(names, parts, strict=True):
@@ -830,10 +820,11 @@ def minimise(
 ) -> Minimum:  # fmt: skip
     r"""Return the model ReLU(W_out W_in x + b) of least expected loss, by descents from many starts.
 
-    L-BFGS-B from each start, on the loss of `solvers.loss.exact_loss`; the best end is finished by Newton's
+    Descents are by L-BFGS-B on the loss of `solvers.loss.exact_loss`; the best end is refined by Newton's
     method, which leaves saddles. From 13 independent features on the starts race: all descend on a cheaper
-    loss first, and only the best ends go on. That loss has few frequencies where values are uniform, else it
-    is a mean over 2048 samples of the law. The page "Best models" of the documentation has the details.
+    loss first, and only the best ends go on. The cheaper loss has few frequencies where values are uniform,
+    else it is a mean over 2048 samples of the law. The page "Best models" of the documentation has the
+    details.
 
     Parameters
     ----------
@@ -985,14 +976,13 @@ def descend(
     largest : float, optional
         Bound of the absolute value of each weight.
     steps, tol : int, float, optional
-        Steps at most; norm of the gradient, with its error, at which the descent has converged.
+        Most steps; norm of the gradient, plus its error, at which the descent has converged.
     seconds : float or Deadline, optional
-        Stop after so many at what is reached by then, 0 for at once: a gradient that has begun is finished,
-        and a finish by Newton's method is left out where its Hessian would take longer than what is left.
-        Compiling does not count.
+        Budget after which the point reached so far is returned; 0 stops after the first gradient. Newton's
+        method is left out where its Hessian would exceed the budget. Compiling does not count.
     reset_dead : bool, optional
-        Whether an output that is never positive, whose gradient is 0, gets the mean of its feature as bias
-        where that ends lower. Gradient descent cannot do that.
+        Whether an output that is never positive gets the mean of its feature as bias, if that ends lower. Its
+        gradient is 0, so that a descent does not change it.
 
     Returns
     -------

@@ -101,7 +101,7 @@ class Objective:
 
     @contextmanager
     def coarse(self) -> Iterator[None]:
-        """Use few frequencies inside this context: losses good to 1e-5 in a tenth of the time."""
+        """Use few frequencies inside this context: losses with errors of 1e-5 in a tenth of the time."""
         accuracy, self.accuracy = (
             self.accuracy,
             replace(self.accuracy, tol=_COARSE_TOL, max_frequencies=_COARSE_FREQUENCIES),
@@ -112,17 +112,17 @@ class Objective:
             self.accuracy = accuracy
 
     def with_accuracy(self, **changes: Any) -> "Objective":
-        """Return this objective at another accuracy, changed in the fields of `Accuracy` that are passed."""
+        """Return a copy of this objective with `changes` of the fields of its `Accuracy`."""
         other = copy(self)
         other.accuracy = replace(self.accuracy, **changes)
         return other
 
     def restore(self) -> None:
-        """Undo `refine`: reset the loss to its first frequencies and tolerance."""
+        """Undo `refine`: set frequencies and tolerance back to those of descents."""
         self.accuracy = replace(self.accuracy, tol=_DESCENT_TOL, max_frequencies=_FREQUENCIES)
 
     def refine(self) -> None:
-        """Use four times as many frequencies, in four times the time, for each gradient from now on."""
+        """Use four times as many frequencies and the final tolerance from now on, in four times the time."""
         frequencies = 4 * (self.accuracy.max_frequencies or _FREQUENCIES)
         self.accuracy = replace(self.accuracy, tol=_FINAL_TOL, max_frequencies=frequencies)
 
@@ -135,13 +135,13 @@ class Objective:
         return W_out, W_in, b
 
     def _vector(self, of_out: FloatArray, of_in: FloatArray, of_b: FloatArray) -> FloatArray:
-        """Return one vector of arrays, such as derivatives, of W_out, W_in (not if tied) and free biases."""
+        """Return W_out, W_in (if not tied) and free biases, or arrays of these shapes, as one vector."""
         return np.concatenate([of_out.ravel(), *([] if self.tied else [of_in.ravel()]), of_b])
 
     def join(self, W_out: FloatArray, W_in: FloatArray, b: FloatArray) -> FloatArray:
         """Return the vector x of a model (W_out, W_in, b).
 
-        Tied weights are those of W_in; a common bias is the mean of b.
+        A tied model takes W_in' for both weights; a common bias is the mean of b.
         """
         free = {True: b, False: b[:0], "common": b.mean(keepdims=True)}[self.bias]
         return self._vector(W_in.T if self.tied else W_out, W_in, free)
@@ -157,7 +157,7 @@ class Objective:
     ) -> list[tuple[float, FloatArray]]:
         """Return (objective without the l1 penalty, its gradient) at each of the `vectors`.
 
-        The outputs of all models share the threads.
+        `workers` threads share the outputs of all models.
         """
         models = [self.split(x) for x in vectors]
         products = [np.ascontiguousarray(W_out @ W_in) for W_out, W_in, _ in models]
@@ -218,14 +218,14 @@ class Objective:
         return by
 
     def slope_error(self, x: FloatArray) -> float:
-        """Return the error of the gradient's norm at x, from error estimates of the loss's derivatives."""
+        """Return the estimated error of the gradient's norm at x."""
         W_out, W_in, b = self.split(x)
         errors = self.loss.slope_errors(np.ascontiguousarray(W_out @ W_in), b, self.accuracy)
         reach = np.sqrt(self.n) * (np.linalg.norm(W_out, 2) + np.linalg.norm(W_in, 2)) + 1.0
         return float(reach * np.linalg.norm(errors / self.unit))
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
-        """Return (loss per feature, its largest error) of ReLU(M x + b), as accurate as time allows."""
+        """Return (loss per feature, its largest error) of ReLU(M x + b), as exact as the deadline allows."""
         final = Accuracy(1e-12 if self.exact else _FINAL_TOL, workers=None)
         problem = LossProblem.of(M, b, self.loss.law)
         if self.exact or not self.deadline.is_limit():
@@ -251,9 +251,9 @@ class Objective:
         return at_bound
 
     def symmetries(self, x: FloatArray) -> FloatArray:
-        """Return directions at x along which the objective is constant, one a column, (x.size, any).
+        """Return directions at x along which the objective is constant, as columns, (x.size, count).
 
-        There are none with an l1 penalty or one that is a function.
+        There are none if the penalty is l1 or a function.
         """
         if self.l1 or callable(self.penalty):
             return np.zeros((x.size, 0))

@@ -15,7 +15,7 @@ class Certificate:
     with 'zero bias' added, no model with b = 0. 'many starts': the model is the lowest local minimum
     found."""
     lower_bound: float
-    """Loss per feature that no model goes below: for 'many starts' `solvers.minimise.lower_bound`."""
+    """Lower bound of the loss per feature; for 'many starts' `solvers.minimise.lower_bound`."""
     gap: float
     """The model's loss minus `lower_bound`."""
     work: int
@@ -55,30 +55,30 @@ class Minimum:
     gradient_norm: float
     """Length of the gradient by free weights and biases; with an l1 penalty of the shortest subgradient."""
     gradient_error: float
-    """Largest error of `gradient_norm`, without a penalty's share; inf if no seconds were left for it."""
+    """Largest error of `gradient_norm`, without that of a penalty; inf if no seconds were left for it."""
     curvature: float | None
     """Least eigenvalue of the Hessian without the zeros of symmetries. None at kinks, and from 15 features
     on, where it is expensive: see `solvers.codes.curvatures`."""
     minima: tuple[Local, ...]
-    """Distinct minima of all starts, best first, up to the order of features that the law leaves alike. In a
-    race only the best are descended to the end, and the best may have no start."""
+    """Distinct minima of all starts, best first, up to permutations of equal features. In a race only the
+    best are descended to the end, and the best may come from no single start."""
     losses: FloatArray
-    """The objective that each start ended at, ascending, shape (starts,)."""
+    """Final objective of each start, ascending, shape (starts,)."""
     hits: int
     """Random and ordered starts that ended within 1e-6 of the least objective, in units of the loss of the
-    zero model. A minimum that as many starts lead to would have been missed with probability e^-hits."""
+    zero model. A minimum with so many hits would have been missed with probability e^-hits."""
     starts: int
     """Starts that were made: random, ordered and given ones."""
     planned: int
     """Starts that were to be made; more than `starts` if a budget of seconds ran out."""
     arrived: int
-    """Starts whose gradient became as small as was asked for."""
+    """Starts whose gradient became as small as requested."""
     steps: int
     """Steps of all descents."""
     status: Status
-    """How the descent ended that led to the model."""
+    """How the descent to the model ended."""
     certificate: Certificate
-    """How sure it is that no model of this size has a lower loss."""
+    """Evidence that no model of this size has a lower loss."""
 
     @property
     def W(self) -> FloatArray:
@@ -87,9 +87,9 @@ class Minimum:
 
     @property
     def unseen(self) -> float:
-        """Estimated share of further starts that would end at a minimum not seen yet.
+        """Estimated probability that a further start would end at a minimum not seen yet.
 
-        It is Good and Turing's: the share of the starts whose minimum no other start found.
+        This is Good and Turing's estimate: the share of starts whose minimum no other start found.
         """
         return sum(minimum.hits == 1 for minimum in self.minima) / max(self.starts, 1)
 

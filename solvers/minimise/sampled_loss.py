@@ -19,7 +19,7 @@ _THREAD_PRODUCT = 200_000  # multiplications of a matrix product that BLAS does 
 
 
 class Samples:
-    """The mean loss over `count` or so weighted samples of a law, with the law's first and second moments."""
+    """Mean loss over about `count` weighted samples, with the first and second moments of the law."""
 
     def __init__(self, law: Features, rng: np.random.Generator, count: int):
         # Rare features are drawn more often than they are on; inputs with none on are one sample.
@@ -41,9 +41,9 @@ class Samples:
         self._set_blocks()
 
     def _set_blocks(self) -> None:
-        """Set `blocks`, (k, size, n), to the samples and `heavy`, (k, size, 1), to their weights, by blocks.
+        """Set `blocks`, (k, size, n), to k blocks of samples and `heavy`, (k, size, 1), to their weights.
 
-        Matrix products with a block are so small that BLAS leaves them to one thread.
+        Matrix products with a block are so small that BLAS uses one thread.
         """
         count, n = self.x.shape
         size = min(max(_THREAD_PRODUCT // n**2, 16), count)
@@ -53,9 +53,10 @@ class Samples:
         self.blocks, self.heavy = self.blocks.reshape(blocks, size, n), weights.reshape(blocks, size, 1)
 
     def _match_moments(self, weights: FloatArray, law: Features) -> FloatArray:
-        """Return `weights` changed as little as gives the samples first and second moments of the law.
+        """Return `weights`, changed as little as possible, with which samples have the moments of the law.
 
-        No weight falls below a tenth of its first value; moments then match only nearly.
+        Mean and second moments match. No weight falls below a tenth of its value, after which moments match
+        only approximately.
         """
         x, n = self.x, law.n_features
         i, j = np.triu_indices(n) if n <= _MOST_MATCHED else (np.arange(n), np.arange(n))
@@ -83,5 +84,5 @@ class Samples:
         return float(self.share @ losses), by_M, weighted.sum(axis=(0, 1))
 
     def slope_errors(self, M: FloatArray, b: FloatArray, _: Accuracy | None = None) -> FloatArray:
-        """Return zeros, (n,), as the errors of the derivatives: those of a mean over samples are exact."""
+        """Return zeros, (n,): the derivatives of a mean over samples have no errors."""
         return np.zeros(b.size)

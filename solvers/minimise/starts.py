@@ -14,7 +14,7 @@ __all__ = [
     "exclusive_groups",
     "group_starts",
     "ordered_starts",
-    "perturbed_models",
+    "perturbed_model",
     "random_starts",
     "redrawn_model",
 ]
@@ -37,9 +37,10 @@ Model = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def random_starts(n: int, m: int, count: int, mean: FloatArray, rng: np.random.Generator) -> list[Model]:
-    """Return `count` random models of n features and m neurons: normal encodings, by turns long and short.
+    """Return `count` random models of n features and m neurons, with long and short encodings in turn.
 
-    Long ones have the bias -0.05, short ones each feature's `mean`; W_out is W_in' plus noise.
+    Encodings are normal. Long ones have the bias -0.05, short ones each feature's `mean`; W_out is W_in' plus
+    noise.
     """
     models = []
     for k in range(count):
@@ -51,7 +52,7 @@ def random_starts(n: int, m: int, count: int, mean: FloatArray, rng: np.random.G
 
 
 def exclusive_groups(law: Features) -> list[IntArray]:
-    """Return the indices of each group of two or more features of which at most one is on at a time."""
+    """Return the members of each exclusive group: two or more features, never two of them on at a time."""
     return [
         np.asarray(members)
         for members, patterns, chances in law.groups
@@ -60,9 +61,9 @@ def exclusive_groups(law: Features) -> list[IntArray]:
 
 
 def _simplex(k: int, m: int, rng: np.random.Generator) -> FloatArray:
-    """Return the k corners of a regular simplex, unit vectors, turned at random, (k, min(k - 1, m)).
+    """Return the k vertices of a regular simplex, unit vectors, randomly rotated, (k, min(k - 1, m)).
 
-    The first lies on the first axis. If m < k - 1, only m coordinates of each are left.
+    The first vertex lies on the first axis. If m < k - 1, only m coordinates of each vertex are returned.
     """
     left, sizes, _ = np.linalg.svd(np.eye(k) - 1.0 / k)
     points = (left * sizes)[:, : k - 1]
@@ -73,7 +74,7 @@ def _simplex(k: int, m: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _simplices_on_own_axes(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
-    """Return a (size, m) simplex for each of `sizes`, on axes of its own as long as the m axes suffice."""
+    """Return a (size, m) simplex for each of `sizes`, on separate axes as long as the m axes suffice."""
     axes, at, blocks = np.concatenate([rng.permutation(m) for _ in range(1 + sum(sizes) // m)]), 0, []
     for size in sizes:
         points = _simplex(size, m, rng)
@@ -92,9 +93,9 @@ def _simplices_in_subspaces(sizes: list[int], m: int, rng: np.random.Generator) 
 
 
 def _simplices_with_shared_axes(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
-    """Return a (size, m) simplex for each of `sizes`, with one own direction and shared other axes.
+    """Return a (size, m) simplex for each of `sizes`: one direction of its own, other axes shared.
 
-    The directions of the groups are as obtuse as can be.
+    The directions of the simplices are at the largest possible angles, or random if there are too many.
     """
     shared = min(max(sizes) - 2, m - 1)
     free = m - shared
@@ -125,9 +126,9 @@ def group_starts(
 ) -> list[Model]:
     """Return `count` models (W_out, W_in, b) in which each exclusive group is a simplex; [] without groups.
 
-    Features that are never on together do not disturb each other where their encodings are obtuse. By turns
-    the simplices share axes, have axes of their own, or lie in random subspaces of the m dimensions. Features
-    in no group have random encodings and their `mean` as bias.
+    Features that are never on together do not interfere if the angle of their encodings is obtuse. In turn
+    the simplices share axes, have separate axes, or lie in random subspaces of the m dimensions. Features in
+    no group have random encodings and their `mean` as bias.
     """
     groups, models = exclusive_groups(law), []
     arrangements = (_simplices_with_shared_axes, _simplices_on_own_axes, _simplices_in_subspaces)
@@ -143,10 +144,11 @@ def group_starts(
 
 
 def _share_axes(n: int, m: int) -> list[FloatArray]:
-    """Return arrays of encodings of at most n features, (count, m), that share the m axes or their planes.
+    """Return encodings of at most n features, (count, m) each, that share the m axes or their planes.
 
-    First, for a = 0 to m, one feature on each of a axes and an antipodal pair on each of the others. Then a
-    triangle, and then a pentagon, in each plane of two axes, and an antipodal pair on an axis left over.
+    For a = 0 to m, there is one feature on each of a axes and an antipodal pair on each of the others. Two
+    more have a triangle, or a pentagon, in each plane of two axes, and an antipodal pair on an axis left
+    over.
     """
     shapes = []
     for a in range(m + 1):
@@ -166,7 +168,8 @@ def _share_axes(n: int, m: int) -> list[FloatArray]:
 def exchanged_model(model: Model, i: int, j: int) -> Model:
     """Return a copy of a model in which features i and j have exchanged the directions of their weights.
 
-    Lengths and biases stay with the feature, unless one is hardly encoded: then they are exchanged, too.
+    Each feature keeps its length and bias. If one length is less than half of another, they are exchanged
+    too.
     """
     W_out, W_in, b = (np.array(part) for part in model)
     out, encoding = np.linalg.norm(W_out, axis=1), np.linalg.norm(W_in, axis=0)
@@ -183,7 +186,7 @@ def exchanged_model(model: Model, i: int, j: int) -> Model:
 def redrawn_model(model: Model, rng: np.random.Generator) -> Model:
     """Return a copy of a model in which a random feature has a new direction.
 
-    It is random, or nearly opposite to the direction of another feature.
+    The direction is random, or nearly opposite to that of another feature.
     """
     W_out, W_in, b = (np.array(part) for part in model)
     n, m = W_out.shape
@@ -196,16 +199,16 @@ def redrawn_model(model: Model, rng: np.random.Generator) -> Model:
 
 
 def _set_direction(model: Model, i: int, direction: FloatArray) -> None:
-    """Give feature i of `model` this direction, the longest encoding's length, and bias 0, in place."""
+    """Set the weights of feature i to `direction`, scaled to the longest encoding, and its bias to 0."""
     W_out, W_in, b = model
     new = direction * (np.linalg.norm(W_in, axis=0).max() / np.linalg.norm(direction))
     W_out[i], W_in[:, i], b[i] = new, new, 0.0
 
 
-def perturbed_models(model: Model, equal_features: bool, rng: np.random.Generator) -> Model:
+def perturbed_model(model: Model, equal_features: bool, rng: np.random.Generator) -> Model:
     """Return a copy of a model in which two random features exchange weights and bias, or one is redrawn.
 
-    With `equal_features`, where an exchange would change nothing, one is always redrawn.
+    With `equal_features` one is always redrawn, as an exchange would change nothing.
     """
     W_out, W_in, b = (np.array(part) for part in model)
     n, m = W_out.shape
@@ -222,11 +225,10 @@ def ordered_starts(
 ) -> list[Model]:
     """Return models (W_out, W_in, b) with the features of most `gain` on axes, antipodes or a polygon.
 
-    `gain`, (n,), ranks the features: importance times second moment. Other features are dropped, with their
-    `mean` as bias. Models are tied, with a little noise where features outnumber the m dimensions or some are
-    dropped. With `share_axes`, where n > m > 2, there is a model for each number of axes that one feature has
-    alone, antipodal pairs on the others, and one with triangles and one with pentagons on planes of two axes.
-    Else one has antipodal pairs on the axes, and others k features on k axes or, for k > m, on one polygon.
+    `gain`, (n,), is importance times second moment of each feature. Other features are dropped, with their
+    `mean` as bias. Models are tied, with a little noise if there are more features than dimensions m or some
+    are dropped. With `share_axes` and n > m > 2 the models are those of `_share_axes`. Else one model has
+    antipodal pairs on the axes, and each other one k features on k axes or, for k > m, on one polygon.
     """
     order = np.argsort(-gain, kind="stable")
     share_axes = share_axes and n > m > 2  # where one polygon would leave most features dropped

@@ -24,7 +24,7 @@ _MOST_STEPS = 10**8  # of one call; the next can go on from its weights
 class Descent:
     """Weights and summaries of a descent; see :func:`descend`. Steps that a run did not reach are nan.
 
-    Shapes are those of one run; with many, all arrays but `t` begin with the axis of the runs.
+    Shapes are those of one run; with many, all arrays but `t` have a first axis of runs.
     """
 
     t: FloatArray
@@ -32,7 +32,7 @@ class Descent:
     W: FloatArray
     """Weights at the time `t_end`, shape (n_features, n_hidden). Always finite."""
     path: FloatArray
-    """Weights at the times `t`, shape (n_times, n_features, n_hidden); no times if not asked for."""
+    """Weights at the times `t`, (n_times, n_features, n_hidden); (0, ...) without `keep_weights`."""
     fourth_norm: FloatArray
     """|W_i|_4^4, the sum of fourth powers of an encoding's weights, shape (n_times, n_features)."""
     l2_norm: FloatArray
@@ -40,7 +40,7 @@ class Descent:
     total: FloatArray
     """The source's loss without noise, with the l1 term, summed over inputs and outputs, shape (n_times,)."""
     t_end: Any
-    """Time that `W` belongs to."""
+    """Time of `W`."""
     steps: Any
     """Steps that were made."""
     status: Any
@@ -77,12 +77,12 @@ def _run_descents(
     workers: int | None,
     move: Callable[[int, int], int],
 ) -> Descent:
-    """Return the `Descent` of all runs, whose weights W `move(run, count)` changes in place.
+    """Return the `Descent` of all runs from the weights W, (runs, n_features, n_hidden), changed in place.
 
-    `move` makes up to `count` of the `steps` and returns how many it made: fewer if the run diverged.
-    `record` has the steps at which norms are kept, None for the last, and weights too if `keep_weights`;
-    `rate` and `lam` are each run's learning rate and l1 strength. With `many` the result's arrays have an
-    axis of runs.
+    move(run, count) descends W[run] by `count` steps and returns how many it made: fewer if the run diverged.
+    In all there are `steps`. Norms are recorded at the steps `record` (None: the last), and weights too if
+    `keep_weights`. `rate` and `lam` are each run's learning rate and l1 strength; `workers` threads share the
+    runs. The result's arrays have an axis of runs if `many`.
     """
     steps = validation.integer("steps", steps, 0, _MOST_STEPS)
     wanted = validation.indices("record", steps if record is None else record, steps + 1)
@@ -127,7 +127,7 @@ def descend(
     bool = False, lam: npt.ArrayLike = 0.0, draws: int = 1, record: npt.ArrayLike | None = None, keep_weights:
     bool = False, workers: int | None = None,
 ) -> Descent:  # fmt: skip
-    r"""Gradient descent on a tied ReLU autoencoder with fresh noise in its hidden layer at every step.
+    r"""Descend the loss of a tied ReLU autoencoder with fresh noise in its hidden layer at every step.
 
     Each step shows all n_features inputs e_i once and follows the gradient of the loss of Lecomte et al.
     (2024), §3.1, §4, and their code (github.com/kushalthaman/polysemanticity,
@@ -154,7 +154,8 @@ def descend(
     steps, draws : int
         Steps to make; noise vectors for each input over which one step averages its gradient.
     rng : Generator or int, optional
-        Its children (``Generator.spawn``) draw the noise of the runs: it depends on seed and index alone.
+        A child of it (``Generator.spawn``) draws the noise of each run, which depends on seed and index
+        alone.
     excess_kurtosis : float or (runs,) array_like of float, optional
         mu4/noise_std^4 - 3 of three-point noise, at least -2 (where it is bipolar); for no other noise.
     shared_noise : bool, optional
@@ -220,13 +221,13 @@ def descend_averaged(
     record: npt.ArrayLike | None = None,
     keep_weights: bool = False,
 ) -> Descent:
-    r"""Gradient descent on the noise-averaged loss F: :func:`descend` without the noise of its gradient.
+    r"""Descend the noise-averaged loss F: :func:`descend` without the noise of its gradient.
 
     .. math:: W \leftarrow W - \eta \nabla F(W)
 
-    Weights of :func:`descend` follow these to first order in the learning rate, and tend to them with many
-    `draws`. Gradients have the error of :func:`superposition.theory.noise.relu_moments`. Bipolar noise costs
-    n_features^2 2^(n_hidden/2) up to 40 hidden neurons.
+    To first order in the learning rate, these are the mean weights of :func:`descend`, which tends to them
+    with many `draws`. Gradients have the error of :func:`superposition.theory.noise.relu_moments`. Bipolar
+    noise costs n_features^2 2^(n_hidden/2) up to 40 hidden neurons.
 
     Errors are those of :func:`descend`. F is :func:`superposition.theory.noise.noise_averaged_loss`: the loss
     of one step, averaged over the noise in the hidden layer.
@@ -242,7 +243,7 @@ def descend_averaged(
     steps : int
         Steps to make.
     excess_kurtosis : float, optional
-        That of three-point noise; for no other noise.
+        mu4/noise_std^4 - 3 of three-point noise; for no other noise.
     record, keep_weights : increasing sequence of int, bool, optional
         Steps at which to keep summaries, only the last if not given; whether to keep all weights there, too.
 

@@ -22,7 +22,7 @@ _SIGNS = 32  # that one uniform number gives
 
 @inner
 def _fill_signs(rng: np.random.Generator, std: float, out: FloatArray) -> None:
-    """Fill `out` with random signs times `std`, many from each random number."""
+    """Fill `out` with +-`std` at random signs; one random number gives many signs."""
     for first in range(0, out.size, _SIGNS):
         bits = np.int64(rng.random() * 2.0**_SIGNS)
         for k in range(min(_SIGNS, out.size - first)):
@@ -31,7 +31,7 @@ def _fill_signs(rng: np.random.Generator, std: float, out: FloatArray) -> None:
 
 @kernel
 def fill_noise(rng: np.random.Generator, kind: int, kurtosis: float, std: float, out: FloatArray) -> None:
-    """Fill all of `out` with independent symmetric noise of standard deviation `std`.
+    """Fill `out` with independent symmetric noise of standard deviation `std`.
 
     `kind` is 0 for bipolar noise, 1 uniform, 2 normal, 3 Laplace, 4 three-point (`KINDS`); `kurtosis` is the
     excess kurtosis of three-point noise, and other kinds do not use it.
@@ -57,7 +57,7 @@ def fill_noise(rng: np.random.Generator, kind: int, kurtosis: float, std: float,
 
 @inner
 def _multiply_row(h: FloatArray, T: FloatArray, a: FloatArray) -> None:
-    """Write the product h T of a vector and a matrix into a; four sums make one vector instruction."""
+    """Write the product h T of a vector h and a matrix T to a."""
     m, n = T.shape
     unrolled = n // 4 * 4
     for j in range(0, unrolled, 4):
@@ -81,8 +81,8 @@ def _add_gradient(
 ) -> None:
     """Add to G `share` times the gradient of sum_i |ReLU(W (W_i + xi_i)) - e_i|^2; T is W transposed.
 
-    `xi` is the noise, one row for each input or one for all; h and a are overwritten with the hidden and the
-    output pre-activations of an input.
+    `xi` is the noise in the hidden layer, one row for each input e_i or one for all. h and a are scratch, for
+    the hidden activations and the output pre-activations of an input.
     """
     n, m = W.shape
     for i in range(n):
@@ -101,7 +101,7 @@ def _add_gradient(
 
 @kernel
 def largest_squared_length(W: FloatArray) -> float:
-    """Return the largest squared length of a row of W; infinity if one is not a number."""
+    """Return the largest squared length of a row of W; inf if one is nan."""
     top = 0.0
     for i in range(W.shape[0]):
         size = 0.0
@@ -127,10 +127,10 @@ def run_steps(
 ) -> int:
     """Descend W in place by `steps` steps; return how many were made: fewer if a row became too long.
 
-    Each step averages the gradient over `draws` of the noise, of `rows` rows: n, or 1 for noise that all
-    inputs share. `kind` is an index of `KINDS` ("bipolar", "uniform", ...), `std` the noise's standard
-    deviation, and `kurtosis` the excess kurtosis of three-point noise; `rate` is the learning rate, `lam` the
-    strength of the l1 term.
+    Each step averages the gradient over `draws` draws of the noise, (rows, n_hidden): `rows` is n_features,
+    or 1 if all inputs share the noise. `kind` is an index of `KINDS` ("bipolar", "uniform", ...), `std` the
+    noise's standard deviation, `kurtosis` the excess kurtosis of three-point noise, `rate` the learning rate,
+    `lam` the strength of the l1 term.
     """
     n, m = W.shape
     T, G, xi = np.empty((m, n)), np.empty((n, m)), np.zeros((rows, m))

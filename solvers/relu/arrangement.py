@@ -29,7 +29,7 @@ class Geometry:
     inner: FloatArray
     """Distinct inner products of different features, ascending. Shape (n_values,)."""
     counts: IntArray
-    """How many unordered pairs have them. Shape (n_values,)."""
+    """Number of unordered pairs with each value of `inner`. Shape (n_values,)."""
     dimensionality: FloatArray
     """Share of a dimension that each feature uses, 1/sum_j (W_i . W_j)^2 on unit vectors. Shape (n,)."""
     positions: int
@@ -37,16 +37,16 @@ class Geometry:
     antipodal: int
     """Pairs of opposite directions, coinciding ones counted once."""
     parts: tuple[str, ...]
-    """Names of the parts that are orthogonal to each other, sorted; `k in r` where no name is known."""
+    """Sorted names of the parts that are orthogonal to each other; `k in r`: k features, rank r, no name."""
     name: str
-    """The parts in words."""
+    """The parts in words, such as "antipodal pair + pentagon"."""
 
 
 @cache
 def _catalogue() -> tuple[tuple[str, int, FloatArray], ...]:
     """Return (name, dimension, sorted inner products) of all arrangements of unit vectors that have a name.
 
-    Names are such as "pentagon" or "antipodal pair"; inner products are those of different vectors.
+    "pentagon" and "antipodal pair" are such names; inner products are those of different vectors.
     """
     named = [("single", np.eye(1)), ("antipodal pair", simplex(1))]
     named += [(name, polytope(name)) for name in POLYTOPES]
@@ -61,10 +61,10 @@ def _sorted_inner_products(W: FloatArray) -> FloatArray:
 
 
 def _name_of_part(W: FloatArray, weights: IntArray, tol: float) -> str:
-    """Return the name of the connected arrangement of unit vectors W, such as "2 x pentagon" or "7 in 3".
+    """Return the name of an arrangement of unit vectors W, such as "2 x pentagon", or "7 in 3" if unknown.
 
-    `weights` are the numbers of features in each direction, `tol` the difference up to which inner products
-    are equal.
+    `weights` are the numbers of features in each direction, a row of W. Inner products are equal if they
+    differ by at most `tol`.
     """
     rank = int(np.linalg.matrix_rank(W, tol=tol))
     n, inner = len(W), _sorted_inner_products(W)
@@ -77,10 +77,10 @@ def _name_of_part(W: FloatArray, weights: IntArray, tol: float) -> str:
 
 
 def _orthogonal_parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[tuple[str, IntArray]]]:
-    """Return (distinct directions; name and rows of `units` of each part orthogonal to the others).
+    """Return (distinct directions, list of (name, rows) of the orthogonal parts) of the unit vectors `units`.
 
-    `units` are unit vectors, one a row; rows are indices. Inner products within `tol` of 1 are of one
-    direction, within `tol` of 0 of orthogonal ones.
+    `units` has a vector in each row; the rows of a part are indices. Vectors have one direction if their
+    inner product is within `tol` of 1, and are orthogonal if it is within `tol` of 0.
     """
     labels = connected_components(units @ units.T > 1 - tol, directed=False)[1]
     first, weights = np.unique(labels, return_index=True, return_counts=True)[1:]
@@ -96,7 +96,7 @@ def _orthogonal_parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[t
 def _checked_rows(W: npt.ArrayLike, tol: float) -> tuple[FloatArray, float]:
     """Return (W as a matrix, tol); ValueError if W is empty or not finite, or `tol` is not in (0, 0.5].
 
-    Also if W has too many rows for their inner products to fit in memory.
+    A ValueError is also raised if the inner products of W's rows do not fit in memory.
     """
     W = validation.matrix("W", W)
     validation.check_fits("W", f"shape {W.shape}", 8.0 * len(W) ** 2)
@@ -104,7 +104,7 @@ def _checked_rows(W: npt.ArrayLike, tol: float) -> tuple[FloatArray, float]:
 
 
 def unit_rows(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """Return the directions of all rows of W longer than `least`, and a mask of those rows."""
+    """Return (unit vectors along the rows of W longer than `least`, mask of those rows)."""
     size = max(float(np.abs(W).max()), np.finfo(np.float64).tiny)  # squares of large entries overflow
     rows = W / size
     lengths = np.linalg.norm(rows, axis=1)
@@ -115,8 +115,8 @@ def unit_rows(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.b
 def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     """Return the inner products of an arrangement's directions, and its orthogonal parts with their names.
 
-    A part has a name if its sorted inner products are those of a known polytope in as many dimensions.
-    Features with one direction share a position: "2 x pentagon" has two features at each corner.
+    A part has a name if its sorted inner products are those of a known polytope in as many dimensions. "2 x
+    pentagon" has two features, of the same direction, at each vertex.
 
     Parameters
     ----------
@@ -164,9 +164,10 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
 def named_groups(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
     """Return a model's orthogonal groups of features in words, with the names that `geometry` gives them.
 
-    W, (n_features, n_hidden), has one encoding a row, which may all be zero. Groups are orthogonal to all
-    others, features counted from 0, those no longer than `tol` "dropped"; `tol` is also the difference up to
-    which inner products of unit vectors are equal. Errors are those of `geometry`.
+    W, (n_features, n_hidden), has one encoding a row; all may be zero. Groups are orthogonal to each other,
+    and the numbers are those of the features, from 0. A feature is "dropped" if its encoding is not longer
+    than `tol`; inner products of unit vectors are equal if they differ by at most `tol`. Errors are those of
+    `geometry`.
 
     Examples
     --------
@@ -192,7 +193,7 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     Returns
     -------
     (n_features,) ndarray of bool
-        Whether the output at the largest value, |W_i|^2 + b_i, and |W_i| are above 1e-3.
+        True if |W_i|^2 + b_i, the output at the value 1 of feature i alone, and |W_i| are above 1e-3.
 
     Examples
     --------
@@ -207,9 +208,10 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def shapes(W: np.ndarray) -> str:
-    """Return the counts of a model's kinds of groups in words, such as '2 antipodal pairs, 1 dropped'.
+    """Return a model's groups of features in words, such as '2 antipodal pairs, 1 dropped'.
 
-    W, (n_features, n_hidden), has one encoding a row; groups are orthogonal to each other.
+    W, (n_features, n_hidden), has one encoding a row; groups, named by `geometry`, are orthogonal to each
+    other.
     """
     is_represented = np.linalg.norm(W, axis=1) > _SAME
     dropped = [f"{np.sum(~is_represented)} dropped"] if not is_represented.all() else []

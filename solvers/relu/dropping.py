@@ -26,19 +26,19 @@ class ClassShares:
     loss: float
     """Exact loss per feature over sparse data."""
     shares: FloatArray
-    """Shares of the three classes in it. They add up to 1, or are 0 if the loss is. Shape (3,)."""
+    """Shares of the three classes in `loss`, with the sum 1, or 0 if `loss` is 0. Shape (3,)."""
     probabilities: FloatArray
     """Probabilities of the three classes. Shape (3,)."""
     upper_bound: float
     """Upper bound on the last share, from the weights alone."""
     error_estimate: float
-    """What each share is off by at most."""
+    """Largest error of each share."""
 
 
 def class_shares(M: npt.ArrayLike, b: npt.ArrayLike, p: float) -> ClassShares:
     """Return the shares of inputs with no, one and more features on in the exact loss of ReLU(M x + b).
 
-    The last share is computed as the exact loss less the other two.
+    The last share is 1 minus the other two.
 
     Parameters
     ----------
@@ -83,19 +83,19 @@ class Dropping:
     """Cost per feature of choosing a model by its loss on inputs with at most one feature on."""
 
     truncated: float
-    """Truncated loss of the worst of its minimisers that were found."""
+    """Loss on inputs with at most one feature on, of the truncated minimiser with the largest full loss."""
     loss: float
-    """Full loss of that model."""
+    """Full loss of this truncated minimiser."""
     left_out: float
-    """Bound on `loss` - `truncated` by `dropped_bound`, hence on what can be gained by not truncating."""
+    """Upper bound of `loss` - `truncated` by `dropped_bound`, and so of the gain by not truncating."""
     best: Minimum
-    """Minimiser found of the full loss."""
+    """Best model found for the full loss."""
 
     @property
     def regret(self) -> float:
-        """How far `loss`, of the truncated minimiser, is above the best model's, relative to the latter.
+        """`loss` of the truncated minimiser over the loss of the best model, minus 1.
 
-        If the best loss is 0: 1 for a positive loss, else 0.
+        If the best loss is 0, the regret is 1 for a positive `loss`, else 0.
         """
         return self.loss / self.best.loss - 1.0 if self.best.loss > 0.0 else float(self.loss > 0.0)
 
@@ -110,9 +110,9 @@ def cost_of_dropping(
 ) -> Dropping:
     """Return the full loss of a model that minimises the loss on inputs with at most one feature on.
 
-    Of all minimisers of that truncated loss it is the one of largest full loss; minima within 1e-4 p times
-    the loss of W = 0 count as equal. Minima are the least of many starts, not proved. Where `truncated` is
-    the true minimum, `left_out` bounds by how much `loss` exceeds the least full loss.
+    Among the minimisers of this truncated loss the one of largest full loss is taken; minima within 1e-4 p
+    times the loss of W = 0 count as equal. Minima are the least of many starts, not proved. If `truncated` is
+    the true minimum, `loss` exceeds the least full loss by at most `left_out`.
 
     Parameters
     ----------

@@ -30,15 +30,15 @@ class Polygon:
     gradient_norm: float
     """Length of the gradient by log a and b, over p."""
     status: Status
-    """CONVERGED if that is below 1e-6, else STALLED."""
+    """CONVERGED if `gradient_norm` is below 1e-6, else STALLED."""
 
 
 def best_polygon(k: int, p: float) -> Polygon:
     r"""Return the regular polygon of k features with the norm and bias of least exact loss.
 
-    The polygon with the largest `gain` (what its k features lose less than if dropped) is the best way to
-    store some of many features as one polygon. It is a critical point among all models, often a saddle, which
-    `minimise` leaves.
+    The polygon with the largest `gain` (total loss of k dropped features minus that of the polygon) is the
+    best way to store some of many features as one polygon. The result is a critical point among all models,
+    often a saddle, which `minimise` leaves.
 
     Parameters
     ----------
@@ -48,7 +48,8 @@ def best_polygon(k: int, p: float) -> Polygon:
     Returns
     -------
     Polygon
-        Loss to 1e-9 relative, the least of descents from four biases; that none is lower is not proved.
+        The best end of descents from four biases, not proved to be the best polygon; relative error of the
+        loss 1e-9.
 
     Examples
     --------

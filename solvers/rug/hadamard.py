@@ -26,10 +26,10 @@ _BLOCK = 4096
 
 @inner
 def _butterflies(y: FloatArray, start: int, stop: int, half: int) -> None:
-    """Transform y[start:stop] in place by the stages (a, b) -> (a + b, a - b) of a Walsh-Hadamard transform.
+    """Apply the last stages of a Walsh-Hadamard transform to y[start:stop], whose length is a power of two.
 
-    They are the stages in which a and b are `half`, 2 `half`, 4 `half`, ... apart, up to half of the length,
-    a power of two; two are done in one pass.
+    A stage replaces pairs (a, b) by (a + b, a - b). In the stages applied a and b are `half`, 2 `half`,
+    4 `half`, ... apart, up to half of the length.
     """
     while 4 * half <= stop - start:
         check_interrupt(half > _BLOCK)
@@ -63,7 +63,7 @@ def _transform_rows(x: FloatArray) -> None:
 
 @validation.finite
 def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
-    r"""Walsh-Hadamard transform, unnormalised, in natural (Sylvester) order.
+    r"""Return the Walsh-Hadamard transform, unnormalised, in natural (Sylvester) order.
 
     .. math:: y_i = \sum_j H_{ij} x_j, \qquad H_{ij} = (-1)^{\mathrm{popcount}(i \wedge j)}
 
@@ -72,7 +72,7 @@ def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     x : array_like of float
         At least one dimension; its length n along `axis` is a power of two. Not modified.
     axis : int, optional
-        The axis that is transformed; the others are a batch.
+        The axis along which to transform.
 
     Returns
     -------
@@ -147,7 +147,7 @@ class RugMatrix(LinearOperator):
         self._left_out[self.rows] = False
 
     def _counts(self) -> FloatArray:
-        """Return row 0 of the matrix times n_hidden, (n_features,): sums of signs, so exact whole numbers."""
+        """Return n_hidden times row 0 of the matrix, (n_features,): exact integers, as sums of signs."""
         return walsh_hadamard((~self._left_out).astype(np.float64))
 
     def row(self, i: int) -> FloatArray:
@@ -162,7 +162,7 @@ class RugMatrix(LinearOperator):
         return np.asarray(self._counts()[np.arange(self.shape[0]) ^ i] / self.rows.size)
 
     def todense(self) -> FloatArray:
-        """Return the matrix, shape (n_features, n_features): 8 n_features² bytes."""
+        """Return the matrix as an array, shape (n_features, n_features), of 8 n_features² bytes."""
         first, indices = self._counts() / self.rows.size, np.arange(self.shape[0])
         dense = np.empty(self.shape)
         for i in indices:
@@ -198,7 +198,7 @@ class RugMatrix(LinearOperator):
 
 
 def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row: bool = False) -> RugMatrix:
-    """Persian rug of random Hadamard rows: it attains the bound of `superposition.theory.rug.sigma`.
+    """Return the Persian rug of random Hadamard rows, which attains the bound of `theory.rug.sigma`.
 
     A Persian rug (Cowsik et al. 2024) is the matrix decoder times encoder, H'H/n_hidden, of n_hidden rows H
     of a Hadamard matrix: a random code that serves all features alike.
@@ -210,9 +210,9 @@ def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row
     rng : Generator or int, optional
         Source of randomness or its seed.
     constant_row : bool, optional
-        Whether row 0, all ones, may be drawn too, as in the source. The mean of the interference, which the
-        bias has to compensate, then depends on the draw: it is p/2 times the sum of a row off the diagonal,
-        n_features/n_hidden - 1 with row 0 and -1 without.
+        Whether row 0, all ones, may be drawn too, as in the source. The bias has to compensate the mean
+        interference, p/2 times the sum of a row off the diagonal. This sum is n_features/n_hidden - 1 if row
+        0 is drawn, else -1.
 
     Returns
     -------
@@ -237,10 +237,10 @@ def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row
 def random_projector(
     n_features: int, n_hidden: int, *, rng: Seed = None, unit_diagonal: bool = False
 ) -> FloatArray:
-    """Random matrix (n_features/n_hidden) O P O', to compare the rug with, of shape (n_features, n_features).
+    """Return a random projector times n_features/n_hidden, (n_features, n_features), to compare a rug with.
 
-    It is symmetric, with n_hidden eigenvalues n_features/n_hidden and the others 0, up to rounding; errors
-    are those of `rug_matrix`.
+    The matrix (n_features/n_hidden) O P O', with P diagonal of n_hidden ones, has n_hidden eigenvalues
+    n_features/n_hidden, the others 0, up to rounding. Errors are those of `rug_matrix`.
 
     Parameters
     ----------
@@ -249,10 +249,10 @@ def random_projector(
     rng : Generator or int, optional
         Source of randomness or its seed.
     unit_diagonal : bool, optional
-        By default O is Haar distributed, and the diagonal, of mean 1, scatters with variance 2
-        (n_features - n_hidden) / (n_hidden (n_features + 2)), where Eq. 7 of Cowsik et al. (2024) has 1. With
-        True, Givens rotations (Davies and Higham, 2000) of such a matrix make the diagonal 1 and keep the
-        eigenvalues: an equal-norm tight frame, which attains Eq. 6 like the rug.
+        By default O is Haar distributed, and the diagonal has mean 1 and variance 2 (n_features - n_hidden) /
+        (n_hidden (n_features + 2)), where Eq. 7 of Cowsik et al. (2024) has 1. With True, Givens rotations
+        (Davies and Higham, 2000) of such a matrix make the diagonal 1 and keep the eigenvalues: an equal-norm
+        tight frame, which attains Eq. 6 like the rug.
 
     Examples
     --------

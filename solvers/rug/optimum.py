@@ -38,12 +38,11 @@ class Optimum:
 def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     r"""Return the model of least loss in the random-code limit: scale a and bias b of a x + b + interference.
 
-    In that limit the interference of an output is normal with mean 0, so that b is the whole shift; its
-    standard deviation is a sigma, sigma that of `superposition.theory.rug.sigma`. The scale is eliminated
-    exactly (Cowsik et al. 2024, Eq. 16). The profile of the loss over the shift z = b/(a sigma) has its
-    minimum between :math:`-\sqrt{2\log(1/p)} - 3` and the shift of the affine optimum. That it has only one
-    minimum is not proved; a test counts the sign changes of its slope. The sign of b changes along
-    `crossover_ratio`, without a jump.
+    In that limit the interference of an output is normal with mean 0 and standard deviation a sigma, with
+    sigma from `superposition.theory.rug.sigma`. The scale is eliminated exactly (Cowsik et al. 2024, Eq. 16).
+    The profile of the loss over z = b/(a sigma) has its minimum between :math:`-\sqrt{2\log(1/p)} - 3` and
+    the z of the affine optimum. It is not proved that there is only one minimum; a test counts the sign
+    changes of the slope. The sign of b changes along `crossover_ratio`, without a jump.
 
     Parameters
     ----------
@@ -91,11 +90,11 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
 
 @inner
 def _log_balance(z: float, sigma: float, p: float) -> float:
-    """Return log(rise/fall), where rise - fall is the loss's slope in the shift z = b/(a sigma).
+    """Return log(rise/fall), where rise - fall is the slope of the loss over z = b/(a sigma).
 
-    Features that are off make the loss rise, those that are on make it fall. The logarithm is 0 at the
-    optimum, and almost linear in z^2. sigma is the deviation of the interference, p the probability that a
-    feature is on, and a the best scale.
+    `rise` is the part of the slope from features that are off, `fall` minus the part from those that are on.
+    The logarithm is 0 at the optimum. a is the best scale at z, a sigma the standard deviation of the
+    interference, p the probability that a feature is on.
     """
     _, _, off, on = best_scale(z, sigma, p)
     return np.log(off) - np.log(-on) if on < 0.0 and off > 0.0 else (40.0 if on >= 0.0 else -800.0)
@@ -103,10 +102,10 @@ def _log_balance(z: float, sigma: float, p: float) -> float:
 
 @inner
 def _best_shift(low: float, high: float, sigma: float, p: float) -> float:
-    """Return the shift z = b/(a sigma) of least loss between `low` and `high`; nan without a sign change.
+    """Return the z = b/(a sigma) of least loss between `low` and `high`; nan if the slope keeps its sign.
 
-    It is the root of the loss's slope at the best scale a, by Chandrupatla's method. sigma is the deviation
-    of the interference, p the probability that a feature is on.
+    The root of `_log_balance` is found by Chandrupatla's method. a is the best scale at z, a sigma the
+    standard deviation of the interference, p the probability that a feature is on.
     """
     a, b, c = high, low, low  # b is the last point, a the end on the other side, c the point before
     fa, fb = _log_balance(a, sigma, p), _log_balance(b, sigma, p)
@@ -141,10 +140,10 @@ def _best_shift(low: float, high: float, sigma: float, p: float) -> float:
 def _minima(
     low: FloatArray, high: FloatArray, sigma: FloatArray, p: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return z, a and loss of the minimum with z between `low` and `high`, for each (sigma, p).
+    """Return arrays (z, a, loss): for each sigma and p, the minimum with z between `low` and `high`.
 
-    z = b/(a sigma) is the shift, a the scale, sigma the deviation of the interference; nan where there is no
-    minimum between.
+    a is the scale, z = b/(a sigma), a sigma the standard deviation of the interference and p the probability
+    that a feature is on. Entries are nan where there is no such minimum.
     """
     z, a, loss = np.empty(p.size), np.empty(p.size), np.empty(p.size)
     for k in range(p.size):
@@ -155,9 +154,9 @@ def _minima(
 
 
 def crossover_ratio(p: npt.ArrayLike) -> Any:
-    r"""Ratio n_hidden/n_features at which the optimal bias changes sign: above it b < 0, below it b > 0.
+    r"""Return the ratio n_hidden/n_features at which the optimal bias is 0: b < 0 above it, b > 0 below it.
 
-    It lies in (0, 1], with an absolute error below 1e-9 relative to p: about 0.592 p for small p, 1 at p = 1.
+    The ratio lies in (0, 1], is about 0.592 p for small p, and 1 at p = 1. Its error is below 1e-9 p.
     `p`, a number or an array, is the probability that a feature is on, in [1e-100, 1]; the result has its
     shape. Errors are those of `optimum`.
 

@@ -28,20 +28,20 @@ class RowStatistics:
     sum_of_squares: Real
     """Sum of m² over the entries m."""
     sum_of_absolute_cubes: Real
-    """Sum of |m|³; `theory.rug.edgeworth_correction` needs that of m³, signed."""
+    """Sum of |m|³; `theory.rug.edgeworth_correction` needs the sum of m³ instead."""
     lyapunov_ratio: Real
-    """sum_of_absolute_cubes / sum_of_squares^(3/2); Eq. 3 takes its maximum over the rows."""
+    """sum_of_absolute_cubes / sum_of_squares^(3/2); Eq. 3 has the maximum over the rows."""
     interference_mean: Real
-    """Mean of nu_i; in front of the shape above stands that of `p`."""
+    """Mean of nu_i; the shape is that of `p`, followed by (n_features,) for an array M."""
     interference_variance: Real
-    """Variance of nu_i, likewise."""
+    """Variance of nu_i, with the same shape as the mean."""
 
 
 _LARGEST = 5e102  # of a row's length times its largest entry: the cube is a finite double
 
 
 def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatistics:
-    r"""Statistics of the rows of M and of their interference (Cowsik et al. 2024, Eqs. 3, 4 and 6).
+    r"""Return statistics of the rows of M and of their interference (Cowsik et al. 2024, Eqs. 3, 4 and 6).
 
     .. math:: E\nu_i = \frac p2 \sum_{j \ne i} \frac{M_{ij}}{M_{ii}}, \qquad
               \mathrm{Var}\,\nu_i = \frac{4p - 3p^2}{12} \sum_{j \ne i} \frac{M_{ij}^2}{M_{ii}^2}
@@ -56,9 +56,9 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
     Returns
     -------
     RowStatistics
-        Relative rounding errors of a few 1e-16 times log2(n_features), but for sums that cancel. The Lyapunov
-        ratio is nan for a row without interference. Mean and variance of the interference are infinite or nan
-        where M_ii = 0.
+        Relative rounding errors are a few 1e-16 times log2(n_features), except for sums that cancel. The
+        Lyapunov ratio is nan for a row without interference. Mean and variance of the interference are
+        infinite or nan where M_ii = 0.
 
     Raises
     ------
@@ -111,10 +111,10 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
 def drawn_rug(
     p: float, n_features: int, n_hidden: int, rng: np.random.Generator
 ) -> tuple[Optimum, RugMatrix, float]:
-    """Return (optimum of many features, random `rug_matrix` R, bias b), which make the model ReLU(a R x + b).
+    """Return (`optimum` at n_hidden/n_features, random `rug_matrix` R, b) of the model ReLU(a R x + b).
 
-    The optimum, with the scale a, is that of `optimum` at the ratio n_hidden/n_features; b also cancels R's
-    mean interference.
+    The scale a is that of the optimum; b is its bias minus a times the mean interference of R. Features are
+    on with probability p, and rng draws R.
     """
     best, matrix = optimum(p, n_hidden / n_features), rug_matrix(n_features, n_hidden, rng)
     return best, matrix, float(best.b - best.a * row_statistics(matrix, p).interference_mean)

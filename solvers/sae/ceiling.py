@@ -64,17 +64,17 @@ _CUTOFF = 1e-10  # of eigenvalues of the activations' covariance, as a share of 
 class Ceiling:
     """Scores of decoders that know features and dictionary, each at several numbers of latents on.
 
-    Arrays have a row for each decoder and a column for each L0 that was asked for.
+    Arrays have a row for each decoder and a column for each requested L0.
     """
 
     decoders: tuple[str, ...]
-    """`DECODERS`; of more than 2048 features those of rows that need no training."""
+    """`DECODERS`, or for more than 2048 features those whose rows need no training."""
     mean_active: float
     """Expected number of features that are on."""
     target_l0: FloatArray
-    """(count,): expected numbers of latents that are on, as asked for."""
+    """(count,): expected numbers of latents that are on, as requested."""
     l0: FloatArray
-    """Expected number of latents that are on, as reached."""
+    """Expected number of latents that are on, attained by each decoder."""
     f1: FloatArray
     """Mean over latents of F1 of a latent for the feature that owns it."""
     mse: FloatArray
@@ -82,56 +82,56 @@ class Ceiling:
     l0_error: FloatArray
     """One standard error of `l0`, or the numerical error where it is exact."""
     f1_error: FloatArray
-    """The same of `f1`."""
+    """One standard error of `f1`, or its numerical error."""
     mse_error: FloatArray
-    """The same of `mse`."""
+    """One standard error of `mse`, or its numerical error."""
     explained_variance: FloatArray
     """1 - `mse` over the variance of the activations."""
     mcc: FloatArray
     """Mean absolute cosine of decoder columns and features, in their best one-to-one matching."""
     uniqueness: FloatArray
-    """How many features have the largest absolute cosine for some latent, over the number of latents."""
+    """(Number of features with the largest absolute cosine for some latent)/(number of latents)."""
     owners: Any
     """(decoders, count, latents): the feature that owns each latent, in increasing order."""
     exact: Any
     """(decoders,): whether the numbers are expectations, not means over samples."""
     models: Any
-    """The autoencoder of each number, in tuples; none for pursuit, which is no single step, and none of more
-    than 2048 features."""
+    """Tuples of the autoencoders, by decoder and L0; none for pursuit, which has several steps, and none for
+    more than 2048 features."""
     normal_f1: FloatArray
-    """(count,): mean F1 of the linear rows at a common threshold, were their interference normal of the same
-    mean and variance; what `f1` differs by is what its law does. nan where features are not independent, or
-    latents are fewer than features. Of many features 200 stand for all."""
+    """(count,): mean F1 of the linear rows at a common threshold if interference were normal of the same
+    mean and variance. nan if features are not independent, or latents are fewer than features. Of more than
+    200 features 200 stand for all."""
     samples: int
-    """How many fixed thresholds and regressions; as many others evaluated, and fixed logistic regressions."""
+    """Number of samples that fixed thresholds and regressions, and of others that evaluated."""
     draws: int
-    """How many draws were given in place of a law; 0 where a law was. Twice `samples` of them are taken."""
+    """Number of draws given in place of a law, of which 2 `samples` are used; 0 if a law was given."""
 
     def standard_errors_above(self, l0: float, f1: float, f1_error: float = 0.0) -> float:
-        """Return how many standard errors a mean F1 lies above that of the one-step decoders at its L0.
+        """Return how many standard errors an autoencoder's mean F1 lies above the best one-step decoder's.
 
-        One-step decoders are all of `decoders` but matching pursuit: a linear map of the activations and
-        a threshold for each latent. Far above 0, the autoencoder reads more than the activations, its
-        score is not this F1, several of its latents share a feature, or it is better than any decoder that
-        is known.
+        One-step decoders, all of `decoders` but matching pursuit, are a linear map of the activations and a
+        threshold for each latent. A result far above 0 means that the autoencoder reads more than the
+        activations, that its score is not this F1, that several of its latents share a feature, or that it is
+        better than any known decoder.
 
         Parameters
         ----------
         l0 : float
-            Expected number of its latents that are on, in the range of the attribute `l0`.
+            Expected number of the autoencoder's latents that are on, in the range of the attribute `l0`.
         f1, f1_error : float
             Mean over the latents of F1 for the feature that each belongs to, and its standard error.
 
         Returns
         -------
         float
-            Compared is the largest F1 of the one-step decoders at the L0s next below and above `l0`: a score
-            between two of theirs does not count as above. Infinite where neither score has an error.
+            (f1 - best)/error, where `best` is the largest F1 of the one-step decoders at the L0s next below
+            and above `l0`, and `error` combines both standard errors. Infinite if both are 0.
 
         Raises
         ------
         ValueError
-            If `l0` is not between numbers of latents that were asked for, or F1 is out of range.
+            If `l0` or `f1` is out of range.
 
         Examples
         --------
@@ -149,10 +149,10 @@ class Ceiling:
 def standard_errors_above(
     l0s: FloatArray, scores: FloatArray, errors: FloatArray, l0: float, score: float, error: float
 ) -> float:
-    """Return how many standard errors a score at an L0 lies above the largest one beside it.
+    """Return (score - best)/(error of the difference), `best` the largest of `scores` next to `l0`.
 
-    `l0s`, `scores` and their `errors` have a row for each decoder, in the order of L0; `error` is that of
-    `score`. Compared are those of each row at the L0s next below and above.
+    `l0s`, `scores` and their `errors` have a row for each decoder, by ascending L0; `error` is that of
+    `score`. "Next to `l0`" are, in each row, the L0s next below and above it.
     """
     at = validation.number("l0", l0, float(l0s.min()), float(l0s.max()))
     most = max(1, l0s.shape[1] - 1)
@@ -173,7 +173,7 @@ def ceiling(
     samples: int = 10_000,
     rng: Any = 0,
 ) -> Ceiling:
-    r"""Return error and F1 of decoders that know the features' law and the dictionary, at each L0.
+    r"""Return squared error and F1 of decoders that know the features' law and the dictionary, at each L0.
 
     Parameters
     ----------
@@ -186,15 +186,14 @@ def ceiling(
         Expected numbers of latents that are on, between 0 and n_features; by default from a half to twice the
         expected number of features that are on.
     latents : int, optional
-        Number of latents, at most n_features; by default as many. If they are fewer, those features own one
-        for which the score is largest at that L0: the sum of F1, or of the error saved where thresholds are
-        for error. On the samples that fix thresholds this choice, with that of thresholds, is the best one
-        for the rows at the L0 that is reached. Of a common threshold the owners are those of the best F1, and
-        of pursuit the features of largest second moment: these two are heuristics.
+        Number of latents, at most n_features, the default. If there are fewer, the features with a latent and
+        the thresholds are chosen together, for the largest sum of F1 or the least squared error at each L0;
+        on the samples that fix thresholds the choice is the best one. Two choices are heuristics: a common
+        threshold takes the features of the best F1, pursuit those of largest second moment.
     samples : int, optional
-        Samples that fix thresholds and regressions; as many others evaluate, where that is not exact. If
-        `law` is draws, each takes half of them at most, and the linear regression neglects covariances of
-        features that are less than five standard errors from 0.
+        Number of samples that fix thresholds and regressions, and of others that evaluate, unless evaluation
+        is exact. If `law` is draws, each gets at most half of them, and the linear regression neglects
+        covariances of features that are less than five standard errors from 0.
     rng : Generator or int, optional
         Source of the samples.
 
@@ -203,10 +202,10 @@ def ceiling(
     Ceiling
         One-step decoders (all but matching pursuit: a linear map and a threshold for each latent) of up to 4
         features, or 10 of binary values, are evaluated exactly, all others on samples. A feature is on where
-        it is not 0. All numbers are attained, by the decoders of `Ceiling.models`; the page `sae` says how
-        thresholds are found. It is not proved that no other autoencoder has a larger F1, and one whose
-        latents mix features may have a smaller error. With more than 2048 features only the rows of the
-        dictionary and of the linear regression are tried, and the decoder is the dictionary.
+        it is not 0. All scores are attained by the decoders of `Ceiling.models`; the page `sae` says how
+        thresholds are found. Another autoencoder may have a larger F1, and one whose latents mix features a
+        smaller error. With more than 2048 features only the rows of the dictionary and of the linear
+        regression are tried, and the decoder is the dictionary.
 
     Examples
     --------
@@ -293,7 +292,7 @@ def ceiling(
 
 
 def _check_activations(phi: FloatArray, features: Any) -> None:
-    """Raise ValueError if columns of `phi` or activations of the features are not 1e-50 to 1e50 in size."""
+    """Raise ValueError if the largest entry of `phi`, or activation, is not 0 or from 1e-50 to 1e50."""
     if isinstance(features, _Draws):
         draws = abs(features.known).max(axis=0)
         sizes = np.asarray(draws.toarray() if hasattr(draws, "toarray") else draws, float).ravel()
@@ -307,7 +306,7 @@ def _check_activations(phi: FloatArray, features: Any) -> None:
 
 
 def _sample_data(features: Features, samples: int, rng: np.random.Generator) -> Any:
-    """Return samples of the features, (samples, n): an array, or for many features a sparse one."""
+    """Return samples of the features, (samples, n): an array, or a sparse one for over 2048 features."""
     if features.n_features <= DENSE:
         return features.sample(samples, rng)
     size = max(1, CELLS // features.n_features)
@@ -332,9 +331,9 @@ class _Draws(NamedTuple):
 
     @classmethod
     def of(cls, law: Any, n: int, samples: int, rng: np.random.Generator) -> "_Draws":
-        """Return the draws `law`, (count, n), in two random halves, each of at most `samples` rows.
+        """Return the rows of `law`, (count, n), in two random halves of at most `samples` rows each.
 
-        One half fits thresholds and regressions, the other evaluates. ValueError if there are too few.
+        ValueError if there are too few rows.
         """
         law = law * 1.0 if "bool" in str(getattr(law, "dtype", "")) else law  # of binary features
         sparse = hasattr(law, "tocsr")
@@ -351,11 +350,11 @@ class _Draws(NamedTuple):
         return cls(known.toarray(), fresh.toarray()) if sparse else cls(known, fresh)
 
     def on_probability(self) -> FloatArray:
-        """Return how often each feature is on, (n,), in the half of the draws that fits thresholds."""
+        """Return the fraction of the draws `known` in which each feature is on, (n,)."""
         return np.asarray(np.asarray((self.known != 0.0).sum(axis=0), float) / self.known.shape[0])
 
     def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
-        """Return `size` random rows, with repetitions, of the half of the draws that fits thresholds."""
+        """Return `size` random rows, with replacement, of the draws `known`."""
         return np.asarray(self.known[rng.integers(self.known.shape[0], size=size)])
 
 
@@ -374,8 +373,8 @@ def _covariance(features: Features | _Draws, phi: FloatArray) -> FloatArray:
 def _covariance_with_activations(features: Features | _Draws, phi: FloatArray) -> FloatArray:
     """Return the covariance of features with activations, (n, d).
 
-    Draws of a feature that is rarely on tell little of its covariances with others. Those of which the draws
-    are not sure count as 0: a covariance matrix by thresholding (Bickel and Levina 2008).
+    For draws, covariances of two features that are not significant, or with both on too rarely, count as 0: a
+    thresholded covariance matrix (Bickel and Levina 2008).
     """
     if isinstance(features, _Draws):
         x = csr_array(features.known)
@@ -395,16 +394,16 @@ def _covariance_with_activations(features: Features | _Draws, phi: FloatArray) -
 
 
 def _blocks_of_latents(features: Any, samples: int) -> list[Any]:
-    """Return parts of `features`, indices, to take at a time: all up to 2048, else what fits in memory.
+    """Return consecutive blocks of the indices `features`: all of up to 2048 in one, else memory permitting.
 
-    Memory is for readings of so many `samples`.
+    The memory of a block is that of the readings of `samples` samples.
     """
     size = features.size if features.size <= DENSE else max(1, CELLS // samples)
     return [features[k : k + size] for k in range(0, features.size, size)]
 
 
 def _dense_columns(x: Any, columns: Any) -> FloatArray:
-    """Return the columns, indices, of x, samples in a dense or sparse array, as a dense array."""
+    """Return x[:, columns] as a dense array, for a dense or sparse array x of samples."""
     return np.asarray(x[:, columns] if isinstance(x, np.ndarray) else x[:, columns].toarray())
 
 
@@ -418,9 +417,9 @@ def _readings(W: FloatArray, phi: FloatArray, *samples: Any) -> list[FloatArray]
 def match_columns(V: FloatArray, phi: FloatArray) -> tuple[float, float]:
     """Return MCC and uniqueness of a decoder V, (d, latents), for the dictionary `phi`, as SAELens has them.
 
-    MCC is the mean absolute cosine of the best one-to-one matching of columns; uniqueness the number of
-    features that have the largest one for some latent, over the number of latents. Of many features cosines
-    are single precision.
+    MCC is the mean absolute cosine in the best one-to-one matching of columns. Uniqueness is (number of
+    features with the largest absolute cosine for some latent)/(number of latents). Cosines of over 2048
+    features are in single precision.
     """
     kind: Any = np.float64 if phi.shape[1] <= DENSE else np.float32
     norms = [np.linalg.norm(part, axis=0) for part in (V, phi)]
@@ -441,12 +440,13 @@ def match_columns(V: FloatArray, phi: FloatArray) -> tuple[float, float]:
 def _thresholds(
     W: FloatArray, phi: FloatArray, x: Any, target_l0: FloatArray, latents: int
 ) -> tuple[list[FloatArray], list[Any]]:
-    """Return (thresholds, owners), lists with an entry for each of three rules and, within it, each L0.
+    """Return lists (thresholds, owners) with an entry for each rule and, within a rule, for each L0.
 
-    An entry of the first is (n,), the thresholds of rows W on the activations phi x of samples x; one of the
-    second is (`latents`,), the indices of the features that have a latent. The rules are one threshold for
-    all latents, those of largest mean F1, those of least error. By the last two a feature without a latent
-    has a threshold that it never exceeds. `target_l0` are the L0s: the mean numbers of latents on.
+    The three rules are one threshold for all latents, thresholds of largest mean F1, and of least error. An
+    entry of `thresholds`, (n,), is for the readings of activations phi x by the rows of W, fixed on the
+    samples x; an entry of `owners`, (latents,), has the indices of the features with a latent. By the last
+    two rules a feature without a latent has a threshold that is never exceeded. `target_l0` are the mean
+    numbers of latents on.
     """
     n, tables = len(W), []
     for columns in _blocks_of_latents(np.arange(n), x.shape[0]):
@@ -482,18 +482,18 @@ def _scale_rows(W: FloatArray, phi: FloatArray) -> FloatArray:
 
 
 def _whitening(features: Features | _Draws, phi: FloatArray) -> FloatArray:
-    """Return the matrix, (d, rank), that gives the activations phi x of these features unit covariance."""
+    """Return a whitening matrix A, (d, rank): phi x A has unit covariance for samples x of the features."""
     values, vectors = np.linalg.eigh(_covariance(features, phi))
     is_large = values > _CUTOFF * max(float(values.max()), 0.0)
     return np.asarray(vectors[:, is_large] / np.sqrt(values[is_large]))
 
 
 def _logistic_regression(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> FloatArray:
-    """Return rows (n, d) of logistic regressions of whether each feature is on, on the activations.
+    """Return the weights, (n, d), of logistic regressions on activations phi x of whether each feature is on.
 
-    The rows are fitted on samples x; `features` and `phi` give the covariance that whitens. In whitened
-    activations the penalty is `RIDGE`/2 times the squared distance from the discriminant of normal classes:
-    for a feature that is on in few samples the row is close to that discriminant.
+    The weights are fitted on samples x, with the covariance of `features` to whiten activations. The penalty
+    is `RIDGE`/2 times the squared distance from the linear discriminant of normal classes, in whitened
+    activations: with few samples of a feature on, the row is close to that discriminant.
     """
     white = _whitening(features, phi)
     u, on, (count, n), rank = x @ (phi.T @ white), x != 0.0, x.shape, white.shape[1]
@@ -520,9 +520,9 @@ def _logistic_regression(features: Features | _Draws, phi: FloatArray, x: FloatA
 
 
 def _float32_unit(largest: float) -> float:
-    """Return the unit to divide an array by so that it fits float32; `largest` is its largest entry.
+    """Return a unit by which an array of this `largest` entry is divided to fit float32.
 
-    The unit is 1 if `largest` is in 1e-9 to 1e9, else a power of two near `largest`.
+    The unit is 1 if `largest` is 0 or between 1e-9 and 1e9, else a power of two near `largest`.
     """
     return 1.0 if largest == 0.0 or 1e-9 < largest < 1e9 else 2.0 ** round(np.log2(largest))
 
@@ -530,10 +530,10 @@ def _float32_unit(largest: float) -> float:
 def _train_rows(
     features: Features | _Draws, phi: FloatArray, W: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Return linear detectors of features, (n, d), trained by Adam from `W` for the largest mean F1.
+    """Return linear detectors of features, rows of (n, d), trained by Adam from W for the largest mean F1.
 
-    A detector says that its feature is on where row . activation exceeds a threshold, a logistic function in
-    training; `phi` has the features' encodings. Activations are whitened; each step has samples of its own.
+    A detector is on where row . (phi x) exceeds a threshold, in training a logistic function. Each step draws
+    new samples x of the features, whose directions are the columns of `phi`.
     """
     white, x = _whitening(features, phi), features.sample(BATCH, rng)
     by_x, by_phi = _float32_unit(float(np.abs(x).max())), _float32_unit(float(np.abs(phi).max()))
@@ -579,10 +579,10 @@ def _linear_regression(features: Features | _Draws, phi: FloatArray) -> FloatArr
 
 
 def _threshold_for_count(values: FloatArray, count: float, size: float) -> float:
-    """Return a threshold that `count` values exceed, ties aside; `size` is the largest of all values.
+    """Return a threshold that `count` of the `values` exceed, ties aside; `size` is their largest size.
 
-    It lies between values, so that rounding does not decide which are above. Where value number `count` ties
-    with the next one, it is half-way up to the next larger value.
+    The threshold is half-way between values, so that rounding does not decide which are above. If the
+    count-th largest value ties with the next one, it is half-way from these to the next larger value.
     """
     k = min(max(round(count), 1), values.size - 1)
     low, high = np.partition(values, [values.size - k - 1, values.size - k])[[-k - 1, -k]]
@@ -597,9 +597,9 @@ def _threshold_for_count(values: FloatArray, count: float, size: float) -> float
 def _threshold_candidates(z: FloatArray, x: FloatArray, phi: FloatArray) -> FloatArray:
     """Return candidates for each latent's threshold, (4, n, count): thresholds, rates, F1, error saved.
 
-    z, (samples, n), are readings of the samples x by the dictionary `phi`. A rate is how often the latent is
-    on. The error saved is by how much the regression on the latent lowers its feature's squared error, summed
-    over samples, times the squared length of the feature's direction.
+    z, (samples, n), are the readings of latents for samples x of their features. A rate is the fraction of
+    samples with the latent on. The error saved is the fall of the feature's squared error, summed over
+    samples, by regression on the latent, times the squared length of the feature's column of `phi`.
     """
     count, n = z.shape
     grid = np.unique(np.geomspace(1, count - 1, CUTS).astype(int))
@@ -636,11 +636,11 @@ def _threshold_candidates(z: FloatArray, x: FloatArray, phi: FloatArray) -> Floa
 def _thresholds_per_latent(
     candidates: FloatArray, target_l0: FloatArray, latents: int
 ) -> tuple[list[FloatArray], list[Any]]:
-    """Return (thresholds, owners), lists with an entry for each L0: for largest F1, then for least error.
+    """Return lists (thresholds, owners) with an entry for each L0 for largest F1, then for least error.
 
-    An entry is (n,), the threshold of each row, and (`latents`,), the indices of the features that have a
-    latent; the mean number of latents on is at most the L0. `candidates`, (4, n, count), has thresholds to
-    choose from, how often the latent is then on, its F1, and the squared error that it saves.
+    An entry of `thresholds` is (n,); one of `owners`, (latents,), has the indices of the features with a
+    latent. The mean number of latents on is at most the L0, in `target_l0`. `candidates` are those of
+    `_threshold_candidates`.
     """
     cuts, rates, f1, saved = candidates
     rows = np.arange(len(cuts))
@@ -653,12 +653,12 @@ def _thresholds_per_latent(
 
 
 def _choose_columns(worth: FloatArray, rates: FloatArray, target_l0: FloatArray, latents: int) -> list[Any]:
-    """Return, for each total rate `target_l0`, the column of each row, and the rows that count, (latents,).
+    """Return, for each of `target_l0`, (column of each row, chosen rows) of largest total worth.
 
-    They give the largest total worth. `worth` and `rates` are tables, (rows, columns), of which the first
-    column is 0. Each row takes the column of largest worth - price * rate, and the rows where that is largest
-    count. At the price found, some rows have two equal ones: as many take the larger rate as the total
-    allows. Rows that do not count take the first column.
+    `worth` and `rates` are tables, (rows, columns); their first column is 0. The total rate of the `latents`
+    chosen rows, at their columns, is at most the target. A row takes the column of largest
+    worth - price * rate, the rows where this is largest are chosen, and the price is adjusted to the target;
+    at ties, as many rows take the larger rate as the target allows. Other rows take the first column.
     """
     rows, choices = np.arange(len(worth)), []
 
@@ -696,11 +696,11 @@ def _choose_columns(worth: FloatArray, rates: FloatArray, target_l0: FloatArray,
 def _f1_of_normal_noise(
     features: Features | _Draws, phi: FloatArray, W: FloatArray, target_l0: FloatArray
 ) -> FloatArray:
-    """Return mean F1 at each L0 of `target_l0`, at a threshold that latents share, if noise is normal.
+    """Return the mean F1 at each of `target_l0` for latents of one threshold, if their noise were normal.
 
-    The noise of row w_i of W is the sum over the other features j of w_i . phi_j x_j. At the threshold a mean
-    number `target_l0` of latents is on. Shape (target_l0.size,), with nan for draws and for features that are
-    not independent.
+    The noise of row w_i of W is the sum over the other features j of w_i . phi_j x_j. The threshold gives
+    the mean number `target_l0` of latents on. All are nan for draws and for features that are not
+    independent.
     """
     if isinstance(features, _Draws) or not features.independent:
         return np.full(target_l0.size, np.nan)
@@ -740,7 +740,10 @@ def _f1_of_normal_noise(
 
 
 class _Latents(NamedTuple):
-    """Latents with fixed thresholds on readings z: their activations gain z + bias, on both sample halves."""
+    """Latents with thresholds on readings z: gain and bias of their activations, gain z + bias where on.
+
+    `known` and `anew` are the activations, sparse, on the samples that fix thresholds and on fresh ones.
+    """
 
     gain: FloatArray
     bias: FloatArray
@@ -749,7 +752,7 @@ class _Latents(NamedTuple):
 
 
 class _Autoencoder(NamedTuple):
-    """An autoencoder: owners of its latents, rows, thresholds on their readings, latents, decoder, bias."""
+    """An autoencoder: features of its latents, rows W, thresholds t on readings, decoder V, bias b."""
 
     owners: Any
     W: FloatArray
@@ -769,11 +772,11 @@ class _Autoencoder(NamedTuple):
 def _fit_latents(
     W: FloatArray, phi: FloatArray, known: Any, fresh: Any, cuts: list[FloatArray], chosen: list[Any]
 ) -> list[_Latents]:
-    """Return for each pair of thresholds, (n,), in `cuts` and owners in `chosen` the fitted `_Latents`.
+    """Return the fitted `_Latents` for each entry of `cuts`, thresholds (n,), and of `chosen`, owners.
 
-    Owners are the indices of the features that have a latent. Its activation is a regression of its feature
-    on what row W_i reads of the activations phi x, fitted on the samples `known`; the result holds the
-    activations on `known` and on the samples `fresh`. `phi` has a feature's direction in each column.
+    Owners are the indices of the features with a latent. A latent's activation is the regression of its
+    feature i on the reading W_i . (phi x), fitted on the samples `known`; the result has the activations on
+    `known` and on the samples `fresh`. `phi` has a feature's direction in each column.
     """
     parts: list[list[_Latents]] = [[] for _ in cuts]
     for columns in _blocks_of_latents(np.unique(chosen), known.shape[0]):
@@ -797,9 +800,9 @@ def _fit_latents(
 
 
 def _fit_regression(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArray) -> _Latents:
-    """Return latents with thresholds t and activations that are regressions of the features x on readings z.
+    """Return latents of thresholds t, whose activations are regressions of features x on readings z.
 
-    `anew` has the readings of fresh samples.
+    z and x are (samples, latents), t is (latents,); `anew` has the readings of fresh samples.
     """
     size = np.maximum(np.abs(z).max(axis=0), np.abs(anew).max(axis=0)) + np.abs(t)
     rows, of = np.nonzero(is_above(z, t, size, x.shape[1]))
@@ -826,9 +829,10 @@ def _fit_regression(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArra
 def _make_autoencoder(
     W: FloatArray, phi: FloatArray, x: Any, t: FloatArray, owners: Any, latents: _Latents, fitted: bool
 ) -> _Autoencoder:
-    """Return the autoencoder of the latents of `owners`, with rows W and thresholds t on their readings.
+    """Return the autoencoder of the features `owners`, with their rows of W, thresholds t and `latents`.
 
-    Its decoder is a regression on samples x if `fitted`, else the columns of `phi`.
+    The decoder is the regression of the activations phi x on the latents, over samples x, if `fitted`, else
+    the columns of `phi`.
     """
     h, size, n = latents.known, x.shape[0], owners.size
     mean_h, mean_a = np.asarray(h.sum(axis=0)) / size, phi @ np.asarray(x.mean(axis=0))
@@ -843,7 +847,7 @@ def _make_autoencoder(
 
 
 class Scores(NamedTuple):
-    """L0, mean F1 and squared error of an autoencoder, and their errors."""
+    """Mean number of latents on (L0), mean F1 and squared error of an autoencoder, and their errors."""
 
     l0: float
     f1: float
@@ -854,9 +858,9 @@ class Scores(NamedTuple):
 
 
 def _exact_scores(sae: Model, features: Features, phi: FloatArray, owners: Any) -> Scores:
-    """Return L0, mean F1, squared error and their errors of `sae` on activations phi x of the features x.
+    """Return the exact `Scores` of `sae` on the activations phi x of the features x.
 
-    `owners` has for each latent the index of the feature that it stands for, whose F1 counts.
+    `owners` has for each latent the index of the feature for which its F1 is computed.
     """
     measures = measure(sae, features, phi)
     error = measures.firing_error * sae.n_hidden
@@ -871,10 +875,7 @@ def _exact_scores(sae: Model, features: Features, phi: FloatArray, owners: Any) 
 
 
 def _sampled_scores(sae: _Autoencoder, phi: FloatArray, x: Any) -> Scores:
-    """Return L0, mean F1, squared error and their standard errors of an autoencoder on samples x.
-
-    `sae` reads the activations phi x.
-    """
+    """Return the `Scores` of an autoencoder on the activations phi x of the fresh samples x."""
     h = sae.latents.anew
     left = x @ phi.T - h @ sae.V.T - sae.b
     fires = csr_array((np.ones(h.nnz), h.indices, h.indptr), shape=h.shape)
@@ -882,10 +883,10 @@ def _sampled_scores(sae: _Autoencoder, phi: FloatArray, x: Any) -> Scores:
 
 
 def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Scores:
-    """Return L0, mean F1, mean of `squares`, and standard errors: F1's by leaving out each batch.
+    """Return `Scores` with standard errors, that of F1 by the jackknife over batches.
 
-    `fires` (samples, latents) is sparse, 1 where a latent is on; `x` (samples, latents) are the features that
-    own them, and `squares` (samples,) the squared errors.
+    `fires`, (samples, latents), is sparse, 1 where a latent is on; `x`, (samples, latents), has the values of
+    the latents' features, and `squares`, (samples,), the squared errors.
     """
     on = csr_array(x)
     on = csr_array((np.ones(on.nnz), on.indices, on.indptr), shape=on.shape)
@@ -927,9 +928,9 @@ def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Scores:
 def _pursuit(phi: FloatArray, owners: Any, known: Any, fresh: Any, target_l0: FloatArray) -> FloatArray:
     """Return scores of matching pursuit at each L0, (target_l0.size, 6).
 
-    A row has L0, mean F1, squared error, then the errors of the three. The atoms are the columns `owners` of
-    `phi`. Pursuit stops where no inner product of the residual with an atom is above a threshold, which the
-    samples `known` fix so that the mean number of atoms is the L0; the samples `fresh` evaluate.
+    A row has the six `Scores`. The atoms are the columns `owners` of `phi`. Pursuit stops where no inner
+    product of the residual with an atom exceeds a threshold. The samples `known` fix the threshold so that
+    the mean number of atoms is the L0 of `target_l0`; the samples `fresh` evaluate.
     """
     steps = min(2 * owners.size, int(2.0 * target_l0.max()) + 10)
     _, least, new, _ = _pursuit_path(phi, owners, known, steps)
@@ -949,12 +950,12 @@ def _pursuit(phi: FloatArray, owners: Any, known: Any, fresh: Any, target_l0: Fl
 def _pursuit_path(
     phi: FloatArray, owners: Any, x: Any, steps: int
 ) -> tuple[Any, FloatArray, Any, FloatArray]:
-    """Return (atom of each step, least inner product so far, whether the atom is new, squared norms).
+    """Return (atom, least inner product so far, whether the atom is new, squared norms) of pursuit's steps.
 
-    These are steps of matching pursuit on activations phi x: with unit atoms, the columns `owners` of `phi`,
-    the residual r becomes r - (d r) d for the atom d of largest inner product d r. Arrays are (samples,
-    steps), atoms as indices; the squared norms of r have one more column, before the first step. Of many
-    features inner products are single precision.
+    Matching pursuit of the activations phi x has the columns `owners` of `phi`, scaled to length 1, as atoms.
+    A step replaces the residual r by r - (d . r) d for the atom d of largest d . r. Arrays are (samples,
+    steps), atoms as indices; the squared norms of r have one more column, for r before the first step. Inner
+    products of over 2048 features are in single precision.
     """
     count, n = x.shape
     norms = np.linalg.norm(phi[:, owners], axis=0)

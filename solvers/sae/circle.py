@@ -28,17 +28,17 @@ class PairOptimum:
     value: float
     """Objective of `angles`: an upper bound."""
     lower_bound: float
-    """What no two atoms, with any encoder, come below."""
+    """Lower bound of the objective of any two atoms with any encoder."""
     angles: Any
-    """Of both atoms, in radians from the first feature's direction."""
+    """Angles of both atoms, in radians from the first feature's direction."""
     boxes: int
-    """Boxes of angles that were looked at."""
+    """Number of boxes of angles that were examined."""
 
 
 def pair_codes(
     x: tuple[float, float], first: Any, second: Any, l1: float, prefix_weight: float = 0.0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r"""Return the activations of two latents that cost least for an input `x`, and that cost.
+    r"""Return (h_1, h_2, cost): the activations of two latents of least cost for an input `x`.
 
     The cost of :math:`h \ge 0` is :math:`(1 - w) \|x - h_1 d_1 - h_2 d_2\|^2 + w \|x - h_1 d_1\|^2 + \lambda
     (h_1 + h_2)`, with w the `prefix_weight` and :math:`\lambda` the strength `l1`. The atoms are unit vectors
@@ -75,12 +75,12 @@ def pair_codes(
 def pair_encoder(
     angles: tuple[float, float], l1: float, *, cosine: float = 0.0, prefix_weight: float = 0.0
 ) -> Model | None:
-    """Return the ReLU autoencoder of two unit atoms that has the best activations at all four patterns.
+    """Return the ReLU autoencoder of two unit atoms with the best activations for each pattern of features.
 
     Parameters
     ----------
     angles : (float, float)
-        Of both atoms, in radians; the features' directions are at 0 and at the angle of this `cosine`.
+        Angles of both atoms, in radians; the features' directions are at 0 and arccos(cosine).
     l1, cosine, prefix_weight : float
         Strength of the l1 penalty, below 2; cosine of the features' directions; weight of the squared error
         of the first latent alone. Errors are those of `best_pair`.
@@ -88,8 +88,8 @@ def pair_encoder(
     Returns
     -------
     Model or None
-        None if no affine encoder has these activations. An affine map may have any values at three of the
-        patterns; these fix its value at the fourth, with both features off, which must not be positive.
+        None if no affine encoder has these activations. The activations at the three patterns with a feature
+        on fix the affine map; its value with both features off must not be positive.
 
     Examples
     --------
@@ -117,10 +117,7 @@ def pair_encoder(
 
 
 def _check_objective(l1: float, cosine: float, prefix_weight: float) -> tuple[float, float, float]:
-    """Return the l1 strength, the features' cosine and the prefix's weight as floats.
-
-    ValueError unless they are in [1e-100, 2), (-1, 1) and [0, 1).
-    """
+    """Return (l1, cosine, prefix_weight) as floats; ValueError unless in [1e-100, 2), (-1, 1) and [0, 1)."""
     return (
         validation.number("l1", l1, 1e-100, 2.0, brackets="[)"),
         validation.number("cosine", cosine, -1.0, 1.0, brackets="()"),
@@ -139,10 +136,10 @@ def best_pair(
 ) -> PairOptimum:  # fmt: skip
     r"""Return the least l1 objective of two latents on two binary features, with a proved bound.
 
-    There is no decoder bias, and every pattern has its best activations: a lower bound for autoencoders with
-    any encoder. Branch and bound over both angles: the page `sae` has the two bounds of the slope of a
-    pattern's cost C, :math:`16 \|x\|^3/(27 \lambda)` and :math:`4 C^{3/2}/(\sqrt{27} \lambda)`. Only rounding
-    is left out of account.
+    There is no decoder bias, and every pattern has its best activations, so that the result is a lower bound
+    for autoencoders with any encoder. Branch and bound over both angles uses two bounds of the slope of a
+    pattern's cost C, given on the page `sae`, :math:`16 \|x\|^3/(27 \lambda)` and :math:`4 C^{3/2}/(\sqrt{27}
+    \lambda)`. Rounding errors are not bounded.
 
     Parameters
     ----------
@@ -152,17 +149,17 @@ def best_pair(
     l1 : float
         Strength, from 1e-100 and below 2.
     cosine : float, optional
-        Between the features' directions, unit vectors; in (-1, 1).
+        Cosine of the features' directions, unit vectors; in (-1, 1).
     prefix_weight : float, optional
         Weight w, in [0, 1), of a Matryoshka objective: the squared error counts 1 - w times, that of the
         first latent alone w times, the penalty once.
     gap : float, optional
         Difference of value and bound at which to stop, as a share of the squared error of the output 0.
     kind : {"all", "turned", "along", "apart", "shared"}, optional
-        Pairs of atoms to minimise over, by default all. In "turned" both atoms are more than `near` from both
-        features' directions, as where a pair hedges; "along" has all others, as where it recovers or absorbs.
-        In "apart" each feature's direction has an atom within `near`; "shared" has all others. The bounds of
-        a kind and its complement certify which is better.
+        Pairs of atoms to minimise over, by default all. "turned": both atoms are more than `near` from both
+        features' directions (a pair that hedges); "along": all other pairs (which recover or absorb).
+        "apart": each feature's direction has an atom within `near`; "shared": all other pairs. The bounds of
+        two complementary kinds certify which is better.
     near : float, optional
         Angle in radians, in [0, pi/4), above 0 for "apart" and "shared".
 
@@ -227,10 +224,10 @@ def best_pair(
 def _bounds(
     patterns: list[tuple[float, tuple[float, float]]], l1: float, w: float, at: FloatArray, reach: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the objective of pairs of atoms at the angles `at`, (k, 2), and a bound near them, (k,) each.
+    """Return (objectives, lower bounds), (k,) each, of pairs of atoms at the angles `at`, (k, 2).
 
-    The lower bound is for all pairs of angles that both differ by at most `reach` from these, in radians.
-    `patterns` are (probability, activations (x, y)), `l1` is the strength and w the prefix's weight.
+    A bound holds for all pairs whose angles both differ by at most `reach` radians from these. `patterns` are
+    (probability, activations (x, y)), `l1` is the strength of the penalty and w the prefix's weight.
     """
     values, lower = np.zeros((2, len(at)))
     for share, x in patterns:
@@ -247,10 +244,10 @@ def _is_of_kind(
 ) -> npt.NDArray[np.bool_]:
     """Return a mask, (k,), of the pairs of atoms at the angles `at`, (k, 2), that are of this `kind`.
 
-    In "turned" both atoms are far from both features' directions, "along" has the other pairs; in "apart"
-    each feature's direction has an atom near it, "shared" has the others; "all" has all. An atom counts as
-    near a direction within the angle `reach`, and as far from it beyond the angle `least`, so that pairs
-    between these may be of both kinds. `cosine` is that of the features' directions.
+    "turned": both atoms are far from both features' directions; "along": all other pairs. "apart": each
+    feature's direction has an atom near it; "shared": all other pairs; "all": all. An atom is near a
+    direction if their angle is at most `reach`, far if it exceeds `least`; a pair between may be of both
+    kinds. `cosine` is that of the features' directions.
     """
     if kind == "all":
         return np.ones(len(at), np.bool_)

@@ -40,9 +40,9 @@ class Autoencoder:
     mse: float
     """Expected squared error, summed over the coordinates of the activations, or of the targets."""
     mse_error: float
-    """What `mse` is off by."""
+    """Estimated error of `mse`."""
     explained_variance: float
-    """1 - `mse` over the variance of these."""
+    """1 - `mse` over the variance of the activations, or of the targets."""
     l0: FloatArray
     """(n_latents,): probability that each latent is on; the sum is the expected L0."""
     l1: FloatArray
@@ -51,38 +51,38 @@ class Autoencoder:
     """(n_latents, n_features): probability that a latent is on, given that a feature is. A latent is on above
     its threshold, a feature where it is not 0."""
     fires_pairs: FloatArray
-    """(n_latents, n_features, n_features): given that both features are on; nan where they never are. The
-    diagonal is `fires`."""
+    """(n_latents, n_features, n_features): probability that a latent is on, given that both features are; nan
+    where they never are. The diagonal is `fires`."""
     precision: FloatArray
-    """(n_latents, n_features): of a latent as detector of a feature; 0 of a dead one."""
+    """(n_latents, n_features): precision of a latent as detector of a feature; 0 for a dead latent."""
     recall: FloatArray
     """The same as `fires`."""
     f1: FloatArray
-    """(n_latents, n_features): 0 of a dead latent, too."""
+    """(n_latents, n_features): F1 of a latent as detector of a feature; 0 for a dead latent."""
     match: Any
-    """(n_features,): the latent that stands for each feature, by the assignment of largest summed f1, one
-    feature a latent; -1 if there is none."""
+    """(n_features,): latent of each feature, in the one-to-one assignment of largest sum of f1; -1 for a
+    feature without one."""
     cosines: FloatArray
-    """(n_latents, n_features): between decoder and dictionary directions."""
+    """(n_latents, n_features): cosines of decoder and dictionary directions."""
     dead: Any
-    """(n_latents,): which latents are never on."""
+    """(n_latents,): whether the latent is never on."""
     p: FloatArray
-    """(n_features,): probability that a feature is on, that is not 0: a rectified normal value may be."""
+    """(n_features,): probability that a feature is not 0."""
     pairs: FloatArray
-    """(n_features, n_features): probability that two are."""
+    """(n_features, n_features): probability that two features are both on."""
     firing_error: float
-    """What the probabilities are off by."""
+    """Estimated error of the probabilities."""
     prefix_mse: FloatArray
-    """(len(prefixes),): `mse` where the first latents alone are there, as many as asked for."""
+    """(len(prefixes),): `mse` with only the first `prefixes[k]` latents."""
     prefix_errors: FloatArray
-    """What `prefix_mse` is off by."""
+    """Estimated error of `prefix_mse`."""
     method: str = "exact"
-    """How these are known: 'exact', by sums, or 'samples', as means over samples."""
+    """Method of computation: 'exact', by sums, or 'samples', as means over samples."""
 
     def fires_without(self, feature: int, other: int) -> FloatArray:
         """Return the probability that each latent is on, given that `feature` is on and `other` is off.
 
-        nan where that never happens.
+        All are nan if this never happens.
         """
         n = self.p.size
         i, j = validation.integer("feature", feature, 0, n - 1), validation.integer("other", other, 0, n - 1)
@@ -94,21 +94,21 @@ class Autoencoder:
         return np.asarray(np.clip((self.fires[:, i] * p_i - joint) / left, 0.0, 1.0))
 
     def absorbed(self, parent: int, child: int) -> float:
-        """Return by how much less the parent's latent is on where the child is on than where it is off.
+        """Return P(parent's latent on | parent on, child off) - P(parent's latent on | both on).
 
-        Feature absorption (Chanin et al. 2024): 1 if the latent for the parent is off exactly where the
-        child's fires; 0 if the child makes no difference; negative if the latent, which may read the child
-        too, is on more often with it. nan if no latent stands for the parent.
+        This measures feature absorption (Chanin et al. 2024): 1 if the parent's latent is off exactly where
+        the child is on, 0 if the child makes no difference, negative if the latent is on more often with the
+        child. nan if no latent stands for the parent.
         """
         n = self.p.size
         i, j = (validation.integer(name, k, 0, n - 1) for name, k in (("parent", parent), ("child", child)))
         return float(self.absorption()[i, j])
 
     def absorption(self) -> FloatArray:
-        """Return by how much less the latent of each parent is on with each child than without it.
+        """Return the matrix, (n_features, n_features), of `absorbed(i, j)` for parent i and child j.
 
-        The shape is (n_features, n_features), and entry (i, j) is `absorbed(i, j)`. Entries are nan on the
-        diagonal, where no latent stands for the parent, and where the child is always or never on with it.
+        Entries are nan on the diagonal, where no latent stands for the parent, and where the child is always
+        or never on with the parent.
         """
         n = self.p.size
         fires_both = self.fires_pairs[self.match, np.arange(n)]
@@ -132,26 +132,26 @@ def measure(
     ----------
     sae : Model
         ``Model(W_in=encoder, b_in=…, hidden="relu" or "jumprelu", W_out=decoder, b=…, output="identity")``,
-        the encoder of shape (n_latents, d), the decoder (d, n_latents). Where a decoder bias is taken off the
-        input, that belongs to `b_in`.
+        the encoder of shape (n_latents, d), the decoder (d, n_latents). If a decoder bias is subtracted from
+        the input, `b_in` has to include that.
     law : float or Features
         Of the features x.
     dictionary : (d, n_features) array_like of float, optional
         The dictionary: column j is the direction of feature j. By default the identity.
     target : (d_out, n_features) array_like of float, optional
-        What a transcoder or crosscoder is to rebuild of the features, in place of the dictionary: its
-        decoder is (d_out, n_latents).
+        Directions of the features in the output of a transcoder or crosscoder, in place of the dictionary.
+        Its decoder is (d_out, n_latents).
     prefixes : sequence of int, optional
-        Numbers of latents whose error by themselves is wanted, such as those of a Matryoshka autoencoder.
+        Numbers of first latents for which to compute the squared error, as for a Matryoshka autoencoder.
     tol : float, optional
-        Error to aim at in the squared error: what each pair of latents may be off by, in units of their
-        sizes. With few features the squared error is exact. At 1e-5 a pair on 128 features takes some 20
-        milliseconds for uniform values, three times that for half-normal ones, and seconds for exponential
-        ones; with fewer features on, or discrete values, errors fall more slowly. Probabilities aim at 1e-6,
-        or at `tol` if that is smaller.
+        Error to aim at of each pair of latents' part of the squared error, in units of their sizes. With few
+        features the squared error is exact. At 1e-5 a pair on 128 features takes some 20 milliseconds for
+        uniform values, three times that for half-normal ones, and seconds for exponential ones; with fewer
+        features on, or discrete values, errors fall more slowly. Probabilities aim at 1e-6, or at `tol` if
+        that is smaller.
     time_limit : float, optional
-        Seconds, without compiling, above which the squared error or the probabilities raise `OutOfTime`, as
-        soon as they are seen to take longer.
+        Seconds, without compiling. `OutOfTime` is raised as soon as the squared error or the probabilities
+        are seen to take longer.
 
     Returns
     -------
@@ -201,8 +201,8 @@ def measure_samples(
 ) -> Autoencoder:  # fmt: skip
     """Return measures of a sparse autoencoder as means over samples, for laws that `measure` does not cover.
 
-    Errors are four standard errors. `firing_error` covers the `fires` of all features, even of the one that
-    is on least often, but not probabilities given a pair of features, which may never be on together.
+    Error estimates are four standard errors. `firing_error` covers the `fires` of all features, but not
+    probabilities given a pair of features, which may be on together too rarely.
 
     Parameters
     ----------
@@ -212,10 +212,10 @@ def measure_samples(
     law : float or Features
         Of the features x.
     dictionary, target : (d, n_features), (d_out, n_features) array_like of float, optional
-        Directions of the features, one a column, by default the identity; and what the decoder is to rebuild
-        of the features in place of them.
+        Directions of the features, one a column, by default the identity; and directions in the output, by
+        default the same.
     prefixes : sequence of int, optional
-        Numbers of latents whose error by themselves is wanted.
+        Numbers of first latents for which to compute the squared error.
     samples : int, optional
         How many inputs are drawn, 1000 to 1e8.
     rng : None, int or numpy.random.Generator, optional
@@ -273,7 +273,7 @@ def measure_samples(
 
 @dataclass(frozen=True)
 class _Means:
-    """Means that measures follow from; the squared error also with the first latents alone."""
+    """Means from which measures follow; of the squared error also with the first latents alone."""
 
     mse: FloatArray  # (1 + len(prefixes),): of all latents, then of each prefix
     mse_error: FloatArray
@@ -292,11 +292,11 @@ def _checked_inputs(
     target: npt.ArrayLike | None,
     prefixes: Sequence[int] | None,
 ) -> tuple[FloatArray, Features, FloatArray, list[int]]:
-    """Return (dictionary, law without values of 0, targets, numbers of latents: all, then of `prefixes`).
+    """Return (dictionary, law without values of 0, targets, [n_latents, *prefixes]), checked.
 
     `law` is the law of the features, `dictionary` has their directions in the input of `sae`, `target` their
-    directions in the wanted output, by default those of the dictionary; each of `prefixes` is a number of
-    first latents.
+    directions in the output, by default those of the dictionary; each of `prefixes` is a number of first
+    latents.
     """
     phi, features = check_dictionary(sae, law, dictionary, target is None)
     psi = phi
@@ -311,10 +311,10 @@ def _checked_inputs(
 
 
 def _summary(sae: Model, features: Features, psi: FloatArray, means: _Means, method: str) -> Autoencoder:
-    """Return the `Autoencoder` with precision, F1, matches and cosines that follow from `means`.
+    """Return the `Autoencoder` of the `means`, with precision, F1, matches and cosines.
 
-    `psi` (d_out, n_features) are the targets of the decoder of `sae`, `features` the law; `method` says how
-    the means are known.
+    `psi`, (d_out, n_features), has the features' directions in the output of `sae`, `features` is the law;
+    `method` is "exact" or "samples".
     """
     l0 = np.clip(means.l0, 0.0, 1.0)
     fires = np.clip(np.nan_to_num(means.fires), 0.0, 1.0)  # a feature that is never on: 0
@@ -344,7 +344,7 @@ def _summary(sae: Model, features: Features, psi: FloatArray, means: _Means, met
 
 
 def keep_first_latents(model: Model, size: int) -> Model:
-    """Return the model with its first `size` hidden neurons alone."""
+    """Return the model with only its first `size` hidden neurons."""
     if size == model.n_hidden:
         return model
     thresholds = None if model.thresholds is None else model.thresholds[:size]
@@ -357,7 +357,7 @@ def check_dictionary(
 ) -> tuple[FloatArray, Features]:
     """Return (dictionary (d, n_features), law), checked; ValueError if they do not fit the autoencoder `sae`.
 
-    Without `dictionary` the dictionary is the identity; with `rebuilds` outputs must be as many as inputs.
+    By default the dictionary is the identity. With `rebuilds` the numbers of inputs and outputs must agree.
     """
     if not isinstance(sae, Model) or sae.hidden == "identity" or sae.output != "identity":
         rule = "a Model with hidden='relu' or 'jumprelu' and output='identity'"
@@ -376,7 +376,7 @@ def check_dictionary(
 
 
 def without_importance(features: Features) -> Features:
-    """Return `features` with importance 1: errors are of coordinates of the activations, not of features."""
+    """Return `features` with importance 1, as errors are of activations, not of features."""
     return Features(
         features.n_features,
         features.p,
@@ -391,7 +391,7 @@ def without_importance(features: Features) -> Features:
 def network_on_features(sae: Model, phi: FloatArray) -> Model:
     """Return the network from features to outputs: the dictionary `phi`, then the autoencoder `sae`.
 
-    The weight of a latent on a feature is set to 0 where it is nothing but rounding.
+    Weights of latents on features that are as small as rounding errors are set to 0.
     """
     W_in = sae.W_in @ phi
     W_in[np.abs(W_in) <= rounding_of_sum(np.abs(sae.W_in) @ np.abs(phi), len(phi))] = 0.0
@@ -402,8 +402,8 @@ def network_on_features(sae: Model, phi: FloatArray) -> Model:
 def fold_norms(sae: Model) -> Model:
     r"""Return the same autoencoder with decoder columns of norm 1.
 
-    The norm of column i goes into row i of the encoder, its bias and its threshold: :math:`h_i` becomes
-    :math:`\|d_i\| h_i`. A latent whose decoder column is 0 stays as it is.
+    Row i of the encoder, its bias and its threshold are multiplied by the norm of column i: :math:`h_i`
+    becomes :math:`\|d_i\| h_i`. A latent whose decoder column is 0 stays as it is.
 
     Parameters
     ----------

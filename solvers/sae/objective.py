@@ -38,22 +38,22 @@ class ObjectiveValue:
     value: float
     """`mse` + l1 times `l1` + l0 times `l0`."""
     error_estimate: float
-    """Of `value`: what it may be off by, or one standard error if it is a mean over samples."""
+    """Error of `value`, or one standard error if `value` is a mean over samples."""
     mse: float
-    """Expected squared error, summed over the coordinates of the activations; where `prefixes` are given the
-    sum of theirs times their weights."""
+    """Expected squared error, summed over the coordinates of the activations; with `prefixes` the sum of
+    weight times squared error over prefixes."""
     l1: float
     """Sum over latents of the norm of the decoder column times E h."""
     l0: float
     """Expected number of latents that are on; 0 if it is not needed and not sampled."""
     gradient: Any
-    """Derivatives of `value` by 'W_in', 'b_in', 'W_out', 'b', and 'thresholds' of a JumpReLU; None unless
-    asked for."""
+    """Derivatives of `value` by 'W_in', 'b_in', 'W_out', 'b', and 'thresholds' of a JumpReLU; None if not
+    requested."""
     gradient_error: Any
-    """Errors of these, by the same names: standard errors of samples; of exact ones a bound that is the same
-    for all entries, and may be a thousand times what they are off by."""
+    """Errors of the derivatives, by the same names: standard errors for samples; for exact sums one bound for
+    all entries, which may be a thousand times their error."""
     method: str
-    """How all this is known: 'exact', by sums and integrals, or 'samples', as means."""
+    """Method of computation: 'exact', by sums and integrals, or 'samples', as means over samples."""
 
 
 class AutoencoderObjective:
@@ -69,32 +69,32 @@ class AutoencoderObjective:
     Parameters
     ----------
     law : float or Features
-        Of the features; as in `measure`.
+        Law of the features, as for `measure`.
     dictionary : (d, n_features) array_like
         The dictionary.
     l1, l0 : float, optional
         Strengths of the penalties, at least 0.
     prefixes : mapping of int to float, optional
-        Numbers of latents, and the weights with which the squared errors of the first latents alone, as many,
-        take the place of that of all (Matryoshka): 1 each if they are fixed, probabilities if they are drawn.
-        That of all counts if their number is among them.
+        Weights of the squared errors of the first k latents alone, by k, in place of the squared error of all
+        (Matryoshka): 1 each if prefixes are fixed, probabilities if they are drawn. The error of all latents
+        counts only if their number is a key.
     centred : bool, optional
         Whether activations have their mean subtracted, so that their mean is 0.
     method : {"auto", "exact", "samples"}, optional
-        Expectations by sums and integrals, or as means over samples. By default samples are taken if exact
-        ones do not cover the law, or need more than `seconds`, by the number of terms or as is seen after the
-        first pairs of latents; what the first call takes is taken for this number of latents from then on.
+        Expectations by sums and integrals, or as means over samples. "auto" takes samples if exact ones do
+        not cover the law or would need more than `seconds`, as estimated from the number of terms or after
+        the first pairs of latents; later calls with as many latents use the method of the first.
     seconds : float, optional
-        Of a call with exact sums, above which samples are taken by default.
+        Seconds of a call with exact sums above which "auto" takes samples.
     samples : int, optional
-        Number of samples, 1000 to 1e9, or a few more. The error falls as one over its root. From 1000 a
-        latent on (5000 if features depend on each other), and for values with a density, a call without
-        gradient adds what single latents give exactly, so that samples only count pairs: the error is 1.1
-        to 3.5 times smaller.
+        Number of samples, 1000 to 1e9, rounded up to whole batches; the error is proportional to
+        samples^(-1/2). A call without gradient, with at least 1000 samples a latent (5000 if features depend
+        on each other) and values with a density, takes the means of single latents exactly, and samples only
+        for pairs: the error is 1.1 to 3.5 times smaller.
     rng : None, int or numpy.random.Generator, optional
         Source of the samples, which are the same at every call.
     tol : float, optional
-        Error to aim at where it is exact, in units of the latents' sizes.
+        Error to aim at with exact sums, in units of the latents' sizes.
 
     Raises
     ------
@@ -145,7 +145,7 @@ class AutoencoderObjective:
         self._centre = self.phi @ self.law.mean * validation.flag("centred", centred)
 
     def __call__(self, sae: Model, *, gradient: bool = True) -> ObjectiveValue:
-        """Return the objective at the autoencoder `sae`, with `gradient`; ValueError if shapes do not fit."""
+        """Return the objective at `sae`, with derivatives if `gradient`; ValueError if shapes do not fit."""
         check_dictionary(sae, self.law, self.phi)
         validation.flag("gradient", gradient)
         for size in self.prefixes or ():
@@ -157,7 +157,7 @@ class AutoencoderObjective:
         if method != "samples":
             limit = self.seconds if method == "auto" else np.inf
             try:
-                objective_value = self._exact(network, gradient, limit)
+                objective_value = self._exact_objective(network, gradient, limit)
                 method = "exact"
             except OutOfTime:
                 method = "samples"
@@ -166,15 +166,15 @@ class AutoencoderObjective:
                     raise
                 method = "samples"
         if method == "samples":
-            objective_value = self._sampled(network, gradient)
+            objective_value = self._sampled_objective(network, gradient)
         self._methods[sae.n_hidden] = method
         return objective_value
 
     def _value(self, parts: Any, error: float, by: Any, errors: Any, method: str) -> ObjectiveValue:
-        """Return the `ObjectiveValue` of `parts`, the means (mse, l1, L0) before they are weighted.
+        """Return the `ObjectiveValue` of `parts`, the unweighted means (mse, l1, L0).
 
         `error` is that of the weighted sum; `by` and `errors` map the names of the parameters ("W_in", ...)
-        to the derivatives and their errors, or are None; `method` says how the means were computed.
+        to the derivatives and their errors, or are None; `method` is "exact" or "samples".
         """
         mse, l1, l0 = (float(part) for part in parts)
         value = mse + self.l1 * l1 + self.l0 * l0
@@ -182,8 +182,8 @@ class AutoencoderObjective:
             by, errors = ({name: frozen(array) for name, array in x.items()} for x in (by, errors))
         return ObjectiveValue(value, float(error), mse, l1, l0, by, errors, method)
 
-    def _sampled(self, network: Model, gradient: bool) -> ObjectiveValue:
-        """Return the objective of `network`, which reads features, and its `gradient` as means of samples."""
+    def _sampled_objective(self, network: Model, gradient: bool) -> ObjectiveValue:
+        """Return the objective of `network`, which reads features, and its `gradient`, as sample means."""
         tail = np.zeros(network.n_hidden + 1)
         for size, weight in (self.prefixes or {network.n_hidden: 1.0}).items():
             tail[:size] += weight
@@ -198,11 +198,11 @@ class AutoencoderObjective:
         return self._value(means.parts, means.error, means.gradient, means.gradient_error, "samples")
 
     def _latent_means(self, network: Model, tail: FloatArray) -> LatentMeans | None:
-        """Return exact means of four sums over latents i of `network`; None if that would take too long.
+        """Return exact means of four sums over latents i of `network`; None if they would take too long.
 
-        They are of h_i v_i . (c - a), tail_i |v_i|^2 h_i^2, |v_i| h_i and the number of latents on: h_i is
-        the latent, v_i its decoder column, c the decoder's bias, a the activations, and `tail` has the weight
-        of all prefixes with the latent. Values that are atoms take too long, and so do many patterns.
+        The sums are of h_i v_i . (c - a), tail_i |v_i|^2 h_i^2, |v_i| h_i and 1(h_i > 0): h_i is the latent,
+        v_i its decoder column, c the decoder's bias, a the activations, tail_i the total weight of the
+        prefixes with latent i. Laws with atoms of values or with many patterns take too long.
         """
         if not self.law.has_exact_sums or self.law.values.atoms:
             return None
@@ -243,10 +243,10 @@ class AutoencoderObjective:
         means, errors = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
         return LatentMeans(means, errors)
 
-    def _exact(self, network: Model, gradient: bool, limit: float) -> ObjectiveValue:
-        """Return the objective of `network`, which reads features, and its `gradient` exactly.
+    def _exact_objective(self, network: Model, gradient: bool, limit: float) -> ObjectiveValue:
+        """Return the exact objective of `network`, which reads features; with `gradient` its derivatives too.
 
-        OutOfTime if that is seen to take more than `limit` seconds.
+        Raise `OutOfTime` if this would take more than `limit` seconds.
         """
         d, n = self.phi.shape
         prefixes = self.prefixes or {network.n_hidden: 1.0}
@@ -307,11 +307,10 @@ class AutoencoderObjective:
 def rate_slopes(unit: HiddenNeuron) -> tuple[float, FloatArray, float, float]:
     """Return P = P(z > t) of a latent, its derivatives with respect to w, (n,), and to b, and the error of P.
 
-    z = w.v + b is the latent's pre-activation at the features v, and t its threshold, all of `unit`. The
-    derivative of E z 1(z > t) with respect to w is E v 1(z > t) plus a flux, t E v delta(z - t) = t dP/dw. If
-    b and t are raised by the same amount, the latent is on for the same v, and the first term stays. So the
-    difference of two such derivatives, over that of the thresholds, is dP/dw. Neither threshold is 0: at the
-    kink of a ReLU the mean of both sides would be taken, and values that are atoms may lie there.
+    z = w.v + b is the pre-activation of the latent `unit` at the features v, and t its threshold. The
+    derivative of E z 1(z > t) with respect to w is E v 1(z > t) + t dP/dw. If b and t are raised by the same
+    amount, the first term stays: the difference of two such derivatives, over that of the thresholds, is
+    dP/dw. Neither threshold is 0, where one-sided derivatives would be averaged and values may have atoms.
     """
     nothing, shift = np.zeros(unit.w.size), unit.b - unit.t
     width = float(np.abs(unit.w).max(initial=0.0)) or 1.0

@@ -34,20 +34,21 @@ class BestAutoencoder:
     sae: Model
     """The autoencoder."""
     value: float
-    """Its objective."""
+    """Objective of the autoencoder."""
     hits: int
-    """How many starts came within 1e-6 of it, as a share of the error of rebuilding nothing."""
+    """Number of starts that ended at `value`, within 1e-6 of the squared error of the output 0."""
     starts: int
-    """Of how many."""
+    """Number of starts that were made."""
     planned: int
-    """How many starts there were to be; more than `starts` if the seconds ran out."""
+    """Number of starts that were planned; more than `starts` if the seconds ran out."""
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """How the parameters of an autoencoder of n_latents k on d dimensions lie in a flat array.
+    """Conversions between an autoencoder of k latents on d dimensions and a flat array of its parameters.
 
-    They are W_in, b_in, W_out, b if there is a `decoder_bias`, and roots of the thresholds of a JumpReLU.
+    The parameters are W_in, b_in, W_out, b if `decoder_bias`, and the square roots of the thresholds if
+    `hidden` is "jumprelu".
     """
 
     k: int
@@ -57,12 +58,12 @@ class _Layout:
 
     @property
     def sizes(self) -> list[int]:
-        """Numbers of entries of W_in, b_in, W_out, b and thresholds, in the order of the flat parameters."""
+        """Numbers of entries of W_in, b_in, W_out, b and thresholds in the flat array, 0 for absent ones."""
         k, d = self.k, self.d
         return [k * d, k, k * d, d if self.decoder_bias else 0, k if self.hidden == "jumprelu" else 0]
 
     def model_at(self, theta: FloatArray) -> Model:
-        """Return the autoencoder of the flat `theta`: W_in, b_in, W_out, b, roots of thresholds."""
+        """Return the autoencoder with the flat parameters `theta`."""
         W, b, V, c, t = np.split(theta, np.cumsum(self.sizes)[:-1])
         bias = c if self.decoder_bias else 0.0
         thresholds = t * t if self.hidden == "jumprelu" else None
@@ -70,13 +71,13 @@ class _Layout:
                      b=bias, output="identity", thresholds=thresholds)  # fmt: skip
 
     def parameters_of(self, sae: Model) -> FloatArray:
-        """Return W_in, b_in, W_out, b and roots of thresholds of an autoencoder, raveled into one array."""
+        """Return the flat parameters of an autoencoder."""
         arrays = [sae.W_in, sae.b_in, sae.W_out, sae.b if self.decoder_bias else np.empty(0)]
         arrays.append(np.empty(0) if sae.thresholds is None else np.sqrt(sae.thresholds))
         return np.concatenate([array.ravel() for array in arrays])
 
     def function(self, objective: AutoencoderObjective) -> Callable[[FloatArray], Any]:
-        """Return the function of flat parameters that returns (objective, its gradient)."""
+        """Return the function theta -> (objective, its gradient) of flat parameters theta."""
 
         def f(theta: FloatArray) -> Any:
             """Return the objective of the autoencoder at theta, and its gradient with respect to theta."""
@@ -99,17 +100,17 @@ def descend(
     decoder_bias: bool = True,
     seconds: float | Deadline | None = None,
 ) -> tuple[Model, float]:
-    """Return (autoencoder, objective) where L-BFGS ends that starts from an autoencoder.
+    """Return (autoencoder, objective) at the end of L-BFGS from a given autoencoder.
 
     Parameters
     ----------
     objective : AutoencoderObjective
     sae : Model
-        Where it starts.
+        Autoencoder from which to start.
     decoder_bias : bool, optional
-        Whether the decoder's bias moves; else it must be 0.
+        Whether the decoder's bias is free; else it must be 0.
     seconds : float or Deadline, optional
-        Budget after which the best so far is returned.
+        Budget after which the best autoencoder so far is returned.
 
     Returns
     -------
@@ -156,9 +157,9 @@ def best_autoencoder(
     n_latents : int
     hidden : {"relu", "jumprelu"}, optional
     decoder_bias : bool, optional
-        Whether there is one; else it is 0.
+        Whether the decoder has a bias; else it is 0.
     starts : int, optional
-        Number of starts, half of them near features' own directions, half anywhere.
+        Number of starts: half have encoder rows near directions of features, half random ones.
     rng : Generator or int, optional
     seconds : float or Deadline, optional
         Budget after which the best so far is returned; compiling does not count. Without one the same seed
@@ -215,10 +216,10 @@ def best_autoencoder(
 def _random_parameters(
     objective: AutoencoderObjective, sizes: list[int], start: int, draw: np.random.Generator
 ) -> FloatArray:
-    """Return random parameters to start descent number `start` from, in one flat array.
+    """Return random flat parameters for the start number `start`.
 
-    They are W_in, b_in, W_out, b and roots of thresholds; `sizes` has the number of entries of each. Encoder
-    rows lie near directions of features of `objective` if `start` is even, and are random if it is odd.
+    They are W_in, b_in, W_out, b and square roots of thresholds, with `sizes` entries each. Encoder rows lie
+    near directions of features of `objective` if `start` is even, and are random if it is odd.
     """
     (d, n), k = objective.phi.shape, sizes[1]
     rows = objective.phi.T[draw.integers(n, size=k)] if start % 2 == 0 else draw.normal(size=(k, d))
@@ -233,9 +234,9 @@ def _random_parameters(
 def _descent(
     f: Callable[[FloatArray], Any], theta: FloatArray, deadline: Deadline
 ) -> tuple[FloatArray, float]:
-    """Return (theta, objective) at the end of L-BFGS on f, or the best by `deadline`.
+    """Return (parameters, objective) at the end of L-BFGS on f from theta, or the best before `deadline`.
 
-    f(theta) is (objective, gradient).
+    f(theta) returns (objective, gradient).
     """
     least, least_theta = np.inf, theta
 
@@ -262,17 +263,17 @@ def _descent(
 def phase(autoencoder: Autoencoder, parent: int = 0, child: int = 1) -> str:
     """Return the name, one of `PHASES`, of what an autoencoder does with two features.
 
-    The criteria, in this order: *drops*, if one of the features has no latent that is on in half of the
-    cases in which the feature is, and whose decoder direction has a cosine of more than 0.02 in size with
-    it; *absorbs*, if the probability that the latent of one feature is on is lower by 0.5 or more where the
-    other is on, too; *merges*, if a latent has cosines of at least 0.5 in size with both; *hedges*, if a
-    latent has cosines of more than 0.02 in size with both; else *recovers*. Only latents that are ever on
-    count.
+    The first of these criteria that holds gives the name. *drops*: one of the features has no latent that is
+    on in at least half of the inputs with the feature on and whose decoder direction has an absolute cosine
+    of more than 0.02 with it. *absorbs*: the probability that the latent of one feature is on, given the
+    feature, is lower by 0.5 or more if the other feature is on too. *merges*: a latent has absolute cosines
+    of at least 0.5 with both. *hedges*: a latent has absolute cosines of more than 0.02 with both. Else
+    *recovers*. Only latents that are ever on count.
 
     Parameters
     ----------
     autoencoder : Autoencoder
-        From `measure`, or the answer of `sp.sae`.
+        Result of `measure`, or answer of `sp.sae`.
     parent, child : int, optional
         The two features.
 
@@ -283,7 +284,7 @@ def phase(autoencoder: Autoencoder, parent: int = 0, child: int = 1) -> str:
     Raises
     ------
     ValueError
-        If it is no measured autoencoder, or a feature is not there.
+        If `autoencoder` is no measured autoencoder, or a feature's index is out of range.
 
     Examples
     --------
@@ -313,11 +314,10 @@ def phase(autoencoder: Autoencoder, parent: int = 0, child: int = 1) -> str:
 
 
 def _is_absorbed(autoencoder: Autoencoder, live: Any, i: int, j: int) -> bool:
-    """Return whether feature i's latent is on less often where feature j is on too, by .5 or more.
+    """Return whether P(latent on | i on, j off) - P(latent on | i and j on) >= 0.5 for feature i's latent.
 
-    The two probabilities are those of the latent to be on given feature i, with j off and with j on. It is
-    the latent whose decoder has the largest cosine with feature i, of those that detect it where j is off.
-    Only latents of the mask `live` count.
+    The latent of feature i is the one of largest decoder cosine with it among those with
+    P(latent on | i on, j off) >= 0.5. Only latents of the mask `live` count.
     """
     without = autoencoder.fires_without(i, j)[live]
     if live.sum() < 2 or not np.any(without >= DETECTED):  # never on without the other: nothing to absorb

@@ -47,11 +47,11 @@ class ObjectiveWeights:
 
 
 class LatentMeans(NamedTuple):
-    """Exact means over inputs of four sums over latents, and what these are off by, (4,) each.
+    """Exact means over inputs of four sums over latents, and the errors of these means, (4,) each.
 
     The latents are h_i, their decoder columns v_i, the decoder's bias c, the activations a. The sums are of
     h_i v_i . (c - a), of |v_i|^2 h_i^2 times the weight of all prefixes that have latent i, of |v_i| h_i, and
-    the number of latents that are on.
+    of 1(h_i > 0).
     """
 
     means: FloatArray
@@ -64,7 +64,7 @@ class SampledObjective(NamedTuple):
     parts: FloatArray
     """(3,): squared error, l1 and L0."""
     error: float
-    """Of their weighted sum."""
+    """Standard error of the weighted sum of `parts`."""
     gradient: dict[str, FloatArray] | None
     gradient_error: dict[str, FloatArray] | None
 
@@ -73,15 +73,15 @@ def sample_objective(
     sae: Model, law: Features, phi: FloatArray, centre: FloatArray, weights: ObjectiveWeights, samples: int,
     seed: int, gradient: bool, latents: LatentMeans | None = None,
 ) -> SampledObjective:  # fmt: skip
-    """Return the parts of the objective of the network `sae` as means over `samples` inputs or a few more.
+    """Return the parts of the objective of the network `sae` as means over at least `samples` inputs.
 
-    `sae` reads the features, of which `phi` (d, n) are the directions; its derivatives, if `gradient`, are by
-    an encoder of activations less `centre`. A feature of `law` is on where it is not 0. The same `seed` gives
+    `sae` reads features of this `law`, which are on where not 0. `phi`, (d, n), has their directions.
+    Derivatives, if `gradient`, are by an encoder that reads activations minus `centre`. The same `seed` gives
     the same numbers, whatever the number of threads.
 
-    Means are corrected by their regression on numbers whose means are known: sum of the features, number of
-    those that are on, its square, squared length of the activations, and those of `latents`, if they are
-    given. The bias of this is of order 1/samples.
+    Means are corrected by regression on control variates, whose means are known: sum of the features, number
+    of features on, its square, squared length of the activations, and the sums of `latents`, if given. The
+    bias of this is of order 1/samples.
     """
     count = max(-(-samples // _BATCH), _BATCHES)
     size = _MULTIPLE * -(-samples // (count * _MULTIPLE))
@@ -147,12 +147,12 @@ def sample_objective(
 def _regress(
     total: FloatArray, products: FloatArray, samples: int, weights: FloatArray, controls: IntArray
 ) -> tuple[FloatArray, float, FloatArray]:
-    """Return (means of the parts given the known means of the controls, error of their weighted sum, slopes).
+    """Return (means of the three parts, error of their weighted sum, slopes), with control variates.
 
-    The numbers of an input with the indices `controls` have known means; the parts of its objective are
-    squared error, l1 and L0, in `_PARTS`. With all, less the known means, in one vector y, `total` is the sum
-    of y and `products` that of y y', over `samples` inputs. `weights` are those of the three parts. The
-    slopes, (controls, 3), are those of the regression of the parts.
+    y is the vector of nine numbers of an input, minus known means (0 if unknown); `total` is the sum of y and
+    `products` that of y y', over `samples` inputs. The parts, squared error, l1 and L0, are the entries
+    `_PARTS` of y, and have the `weights`; the entries `controls` have known means. The slopes, (controls, 3),
+    are those of the regression of the parts on the controls.
     """
     mean = total / samples
     spread = products / samples - np.outer(mean, mean)
@@ -181,13 +181,13 @@ class _Network(NamedTuple):
     """(n_features, d): directions."""
     scale: FloatArray
     norms: FloatArray
-    """(n_latents,): of the decoder's columns."""
+    """(n_latents,): norms of the decoder's columns."""
     largest: FloatArray
-    """(n_features,): largest weight of each."""
+    """(n_features,): largest absolute weight of a latent on each feature."""
     rounding: float
-    """Of a pre-activation, over the sum of the sizes of its terms."""
+    """Rounding error of a pre-activation over the sum of the sizes of its terms."""
     offset: float
-    """Largest sum of the sizes of bias and threshold."""
+    """Largest |bias| + threshold of a latent."""
     l1: float
     l0: float
     tail: FloatArray
@@ -205,7 +205,7 @@ class _Slopes(NamedTuple):
 
 
 def _network_of(sae: Model, law: Features, phi: FloatArray, weights: ObjectiveWeights) -> _Network:
-    """Return the network `sae` on features of `law` with the directions `phi` (d, n), and `weights`."""
+    """Return `sae`, which reads features of `law` with the directions `phi` (d, n), for the kernels."""
     thresholds = np.zeros(sae.n_hidden) if sae.thresholds is None else sae.thresholds
     W, V, directions = (np.array(array.T, order="C") for array in (sae.W_in, sae.W_out, phi))
     b, t, c, scale = (np.array(array) for array in (sae.b_in, thresholds, sae.b, law.scale))
@@ -219,7 +219,7 @@ def _network_of(sae: Model, law: Features, phi: FloatArray, weights: ObjectiveWe
 
 
 class _Input(NamedTuple):
-    """What an input sets in a network."""
+    """Arrays that an input sets in a network; latents are indices, and h, r and R are overwritten."""
 
     features: IntArray
     """Which features are not 0."""
@@ -228,21 +228,21 @@ class _Input(NamedTuple):
     z: FloatArray
     """Pre-activations."""
     h: FloatArray
-    """Latents at the threshold of one."""
+    """Latents of the input shifted to the threshold of one latent."""
     a: FloatArray
     """Activations."""
     r: FloatArray
-    """Errors of the first latents."""
+    """Error, reconstruction minus activations, of the first latents."""
     R: FloatArray
-    """Sum of the errors of prefixes, with their weights."""
+    """Sum over prefixes of weight times error."""
 
 
 @inlined
 def _encode(x: FloatArray, s: int, net: _Network, at: _Input) -> tuple[int, float, float]:
     """Set `at.features`, pre-activations `at.z` of the latents and activations `at.a` for row s of x.
 
-    Return (number of features that are on, their sum, slack). The slack is at least the sum of the sizes of
-    the terms, bias and threshold included, in any latent's pre-activation.
+    Return (number of features that are on, their sum, slack), with slack at least
+    |b_i| + t_i + sum_j |W_ij x_j| for any latent i of bias b_i and threshold t_i.
     """
     W, phi, z, a = net.W, net.phi, at.z, at.a
     z[:], a[:] = net.b, 0.0
@@ -309,7 +309,7 @@ def _decode(
 
 @inlined
 def _dot(x: FloatArray, y: FloatArray) -> float:
-    """Return the inner product of two vectors, by four sums at a time, which do not wait for each other."""
+    """Return the inner product of two vectors."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     quads = x.size - x.size % 4
     for k in range(0, quads, 4):
@@ -325,7 +325,7 @@ def _dot(x: FloatArray, y: FloatArray) -> float:
 
 @inlined
 def _add_error(r: FloatArray, weight: float, R: FloatArray) -> float:
-    """Add the error r times `weight` to R, in place; return the squared length of r times `weight`."""
+    """Add weight * r to R in place, for an error r; return weight * |r|^2."""
     for k in range(r.size):
         R[k] += weight * r[k]
     return weight * _dot(r, r)
@@ -337,10 +337,10 @@ def _add_errors(
 ) -> float:
     """Return the sum over prefixes of weight times squared error; add derivatives to `by`, if `gradient`.
 
-    A prefix is the autoencoder of the first so many latents alone. The input is row s of x, with `count`
-    features and `active` latents on, from which `at` is set; `at.r` and `at.R` are overwritten. The
-    derivatives are those of squared errors and l1. With R the sum of the errors of all prefixes with more
-    than i latents, times their weights, that of the squared errors by column i of the decoder is 2 h_i R.
+    A prefix is the autoencoder of the first latents alone. The input is row s of x, with `count` features and
+    `active` latents on, for which `at` was set; `at.r` and `at.R` are overwritten. The derivatives are those
+    of squared errors and l1 with latents fixed on or off. By column i of the decoder the squared errors have
+    the derivative 2 h_i R, with R the sum of weight times error of the prefixes with more than i latents.
     """
     V, z, r, R, tail = net.V, at.z, at.r, at.R, net.tail
     by_W, by_b, by_V, by_c, _ = by
@@ -383,12 +383,12 @@ def _add_thresholds(
     stride: int,
     by: _Slopes,
 ) -> None:
-    """Add to `by` the derivatives that arise as latents turn on: the objective's jump, times a density.
+    """Add to `by` the derivatives from latents that turn on: jumps of the objective times densities.
 
-    For each of the latents i = s mod `stride`, i + `stride`, … row s of x, with `count` features on, is put
-    on the latent's threshold by the value of one feature, whose density, in `table`, times the jump there is
-    the derivative. The feature is that of largest weight among the active ones, a choice that depends on no
-    value. Sums are multiplied by `stride`, as each row of x serves only one in `stride` latents.
+    Latents i = s mod `stride`, i + `stride`, ... are treated. The value of one feature is changed so that the
+    input, row s of x with `count` features on, lies on the threshold of latent i; the density of this value,
+    from `table`, times the jump there is the derivative. The feature is the active one of largest weight
+    times scale. As each row of x treats one in `stride` latents, the sums are multiplied by `stride`.
     """
     by_W, by_b, _, _, by_t = by
     for i in range(s % stride, at.z.size, stride):
@@ -413,10 +413,10 @@ def _add_thresholds(
 
 @inlined
 def _jump(net: _Network, at: _Input, i: int, j: int, shift: float) -> float:
-    """Return by how much weighted squared errors plus weighted l1 grow as latent i turns on.
+    """Return the increase of weighted squared errors plus weighted l1 as latent i turns on.
 
-    The input is that of which `at` has the pre-activations and activations, with feature j larger by `shift`,
-    which puts latent i on its threshold. `at.h`, `at.r` and `at.R` are overwritten.
+    The input is that of `at`, with feature j larger by `shift`, which lies on the threshold of latent i.
+    `at.h`, `at.r` and `at.R` are overwritten.
     """
     V, t, h, r, R, tail = net.V, net.t, at.h, at.r, at.R, net.tail
     if t[i] == 0.0:
@@ -450,11 +450,10 @@ def _add_samples(
 ) -> None:  # fmt: skip
     """Write nine numbers of each input, a row of x, to `rows`; add derivatives to `by`, if `gradient`.
 
-    The numbers are the sum of its features, the number on, its square, and the squared length of the
-    activations a; four sums over latents h_i with decoder columns v_i: of h_i v_i . (c - a), c the decoder's
-    bias, of |v_i|^2 h_i^2 times the weight of all prefixes with i, of |v_i| h_i, and the number on; and the
-    squared error, weighted over prefixes. `table` has the density of a feature's value. Derivatives that
-    arise as latents turn on use one in `stride` latents for each row, and are left out for 0.
+    The numbers are the sum of the features, the number of features on, its square, and the squared length of
+    the activations a; the four sums over latents of `LatentMeans`; and the squared error, weighted over
+    prefixes. `table` has the density of a feature's value. Derivatives from latents that turn on are added
+    for one in `stride` latents of each input, and left out if `stride` is 0.
     """
     (n, latents), d = net.W.shape, net.c.size
     at = _Input(

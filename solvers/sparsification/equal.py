@@ -24,7 +24,7 @@ _Function = Callable[[FloatArray], FloatArray]
 
 
 def _log_ratio(new: FloatArray, old: float, change: FloatArray) -> FloatArray:
-    """Return log(new/old) for new = old + change, where `change` is known without cancellation."""
+    """Return log(new/old) for new = old + change, accurate if `change` is, even where it is small."""
     share = change / old
     return np.where(np.abs(share) < 0.5, np.log1p(share), np.log(new / old))
 
@@ -32,7 +32,7 @@ def _log_ratio(new: FloatArray, old: float, change: FloatArray) -> FloatArray:
 def _invert(
     elapsed: _Function, rate: _Function, low: FloatArray, high: FloatArray, t: FloatArray
 ) -> FloatArray:
-    """Return z in [low, high] with elapsed(z) = t and dz/dt = rate(z) > 0: Newton's method in a bracket."""
+    """Return z in [low, high] with elapsed(z) = t, by Newton's method; rate(z) = 1/elapsed'(z) > 0."""
     z = 0.5 * (low + high)
     for _ in range(200):
         excess = elapsed(z) - t
@@ -48,10 +48,9 @@ def _invert(
 # Branches of `np.where` that are not taken, and the ends of brackets, may leave the range of doubles.
 @np.errstate(all="ignore")
 def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]:
-    """Return (length at the times t of equal weights of length `start` at t = 0, time at which they are 0).
+    """Return (x at the times t, time at which x reaches 0) for dx/dt = x - x³ - kappa from x = `start`.
 
-    The length x follows dx/dt = x - x³ - kappa. The time is inf if they never are 0; the length is 0 after
-    it.
+    x is the length of an encoding of equal weights. The time is inf if x never reaches 0; after it x is 0.
     """
     far = 2 * max(1.0, float(np.cbrt(kappa)))
     if start > far:
@@ -114,10 +113,9 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
 def _equal_weights_from_far(
     start: float, far: float, kappa: float, t: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Return (length at the times t of equal weights, time at which they are 0) for a start beyond `far`.
+    """Return the `equal_weights` for a `start` beyond `far`, a length after which the closed form holds.
 
-    The length x follows dx/dt = x - x^3 - kappa; with s = 1/x the time is the integral of
-    s/(1 - s^2 + kappa s^3).
+    With s = 1/x the time is the integral of s/(1 - s^2 + kappa s^3).
     """
     first, last = 1 / start, 1 / far  # where the integrand is so smooth that 20 nodes give all digits
 

@@ -56,14 +56,14 @@ class LimitLaw:
     """Whether the integration succeeded; what it did not reach is nan."""
 
 
-def _mean_course(
+def _integrate_mean_threshold(
     t: FloatArray, force: float, scale: float, stop: float
 ) -> tuple[FloatArray, FloatArray, float, float, bool]:
-    """Return (zeta, y, end, y at the end, success): zeta and y at the times t before the end.
+    """Return (zeta, y, end, y at the end, success), with zeta and y at the times t before the end.
 
-    Of m absolute initial weights x, in units of their standard deviation scale/sqrt(m), those above the
-    threshold zeta are left, as (x - zeta)/sqrt(m y). The end is the time at which zeta reaches `stop`, or the
-    last of the times t.
+    Let x be the m absolute initial weights, in units of their standard deviation scale/sqrt(m). Weights with
+    x above the threshold zeta are nonzero, and have become (x - zeta)/sqrt(m y). The end is the time at which
+    zeta reaches `stop`, or the last of the times t.
 
     With force = lam sqrt(m), d zeta/dt = force sqrt(y) and dy/dt = 2 (M_2(zeta) - y), from zeta = 0 and
     y = scale^-2, where M_2 is the mean of (x - zeta)_+^2; log y is integrated.
@@ -117,13 +117,13 @@ def _mean_course(
 
 
 def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
-    r"""Return five integrals, at each zeta, of the influence of one weight x among many on the threshold.
+    r"""Return five integrals, each at every zeta, of the influence of one of many weights on the threshold.
 
-    Weights x are absolute standard normals, m of them; those above the threshold :math:`\zeta` are left. Q(z)
-    is the sum of (x - z)_+² over them, M_2(z) the mean of one term. A weight x adds (x - z)_+² to Q(z), and
-    so :math:`\tfrac12 \sqrt{M_2(\zeta)} J(x)/m` to the threshold at a time, with :math:`J(x) = \int_0^\zeta
-    (x - z)_+^2 M_2^{-3/2} dz`. Returned are :math:`\int_0^\zeta (\zeta - z)^k M_2^{-3/2} dz` for k = 0, 1, 2,
-    and the means of J and J² over the weights x < zeta.
+    Weights x are m absolute standard normals, of which those above the threshold :math:`\zeta` are nonzero.
+    Q(z) is the sum of (x - z)_+², M_2(z) the mean of one term. A weight x adds (x - z)_+² to Q(z), and so
+    :math:`\tfrac12 \sqrt{M_2(\zeta)} J(x)/m` to the threshold at a given time, with :math:`J(x) =
+    \int_0^\zeta (x - z)_+^2 M_2^{-3/2} dz`. The integrals are :math:`\int_0^\zeta (\zeta - z)^k M_2^{-3/2}
+    dz` for k = 0, 1, 2, and the means of J and J² over the weights x < zeta.
     """
     z = np.linspace(0, max(1.0, zeta.max(initial=0.0)), 4001)
 
@@ -140,10 +140,10 @@ def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
 
 
 def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> tuple[FloatArray, FloatArray]:
-    """Return the standard deviations of number and l1 norm at the times t, to first order in 1/m.
+    """Return standard deviations over runs of (number, l1 norm) of nonzero weights, to first order in 1/m.
 
-    They are those of the weights left in one run: of m absolute normals x those above the threshold `zeta`,
-    as (x - zeta)/sqrt(m y), with `zeta` and `y` at these times.
+    Of m absolute standard normals x those above the threshold are nonzero, and have become
+    (x - zeta)/sqrt(m y); `zeta` and `y` are at the times t.
     """
     moments = truncated_moments(zeta, 4)
     share, first, second = moments[:, 0], moments[:, 1], moments[:, 2]
@@ -175,11 +175,12 @@ def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> t
     return m**0.5 * number, norm
 
 
-def _fields_while_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> FloatArray:
-    """Return rows of results at the times t, (5, n_times), while many of m weights are left.
+def _rows_while_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> FloatArray:
+    """Return five rows of results at the times t, (5, n_times), while many of m weights are nonzero.
 
-    Rows are means of number and l1 norm, relative variance, and the deviations of number and l1 norm. Of m
-    absolute normals x those above the threshold `zeta` are left, as (x - zeta)/sqrt(m y).
+    Rows are mean number, mean l1 norm, relative variance, and the standard deviations of number and l1 norm.
+    Of m absolute standard normals x those above the threshold `zeta` are nonzero, and have become
+    (x - zeta)/sqrt(m y).
     """
     share, first, second = np.moveaxis(truncated_moments(zeta, 2), -1, 0)
     spread = share * second / first**2 - 1
@@ -189,14 +190,14 @@ def _fields_while_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -
     return np.vstack((number, norm, spread, *_spread_of_many(t, zeta, y, m)))
 
 
-def _fields_when_few(
+def _rows_when_few(
     t: FloatArray, lam: float, m: int, top: int, stop: float, begin: float, y: float
 ) -> FloatArray:
-    """Return rows of results at the times t, (5, n_times), from when the threshold reaches `stop`.
+    """Return five rows of results at the times t, (5, n_times), after the threshold has reached `stop`.
 
-    Rows are means of number and l1 norm, relative variance, and the deviations of number and l1 norm. The
-    threshold is there at the time `begin`, with g^2 = m y; weights x left are (x - threshold)/g, and `lam` is
-    the l1 force. The `top` largest of m weights are followed one by one.
+    Rows are those of `_rows_while_many`. The threshold is at `stop` at the time `begin`, with g^2 = m y;
+    nonzero weights have become (x - threshold)/g, and `lam` is the l1 force. The `top` largest of m weights
+    are followed one by one.
     """
     largest, tails = _largest_weights(top, m)
     edges = truncated_moments(np.minimum(largest[:, -1], LARGEST), 2)
@@ -222,9 +223,8 @@ def _standard_deviation(square: FloatArray, mean: FloatArray) -> FloatArray:
 def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
     """Return (largest, tails): the `top` largest of m absolute normals at each point of a quadrature rule.
 
-    Means over the points, all of one weight, stand for means over draws. `largest`, (points, top), descends
-    along a row; `tails`, (points,), is the probability that an absolute normal is larger than the last of a
-    row.
+    An expectation is the plain mean over the points. `largest`, (points, top), descends along a row; `tails`,
+    (points,), is the probability that an absolute normal exceeds the last entry of the row.
     """
     primes = [n for n in range(2, 8 * top + 8) if all(n % d for d in range(2, int(n**0.5) + 1))]
     # Multiples of square roots of primes fill the cube evenly (Richtmyer's rule): equal weights, error
@@ -240,9 +240,10 @@ def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
 
 @inner
 def _advance_length(y: float, q_from: float, q_to: float, width: float, lam: float) -> tuple[float, float]:
-    """Return (y = g^2, time passed) when the threshold c has grown by `width`, along dy/dt = 2 (Q - y).
+    """Return (y, time passed) after a step of the threshold c by `width`, along dy/dt = 2 (Q - y).
 
-    Weights left are (x - c)/g. Q, the sum of (x - c)^2, goes from `q_from` to `q_to`, and dc/dt = lam g.
+    `y` = g^2 is that before the step; nonzero weights are (x - c)/g. Q, the sum of (x - c)^2 over them, goes
+    from `q_from` to `q_to`, and dc/dt = lam g.
     """
     # Exact for Q exponential in time, with the time that of a g linear in c: no phase needs short steps.
     g, y_new, time = math.sqrt(y), y, 0.0
@@ -264,11 +265,11 @@ def _advance_length(y: float, q_from: float, q_to: float, width: float, lam: flo
 def _add_interpolated(
     sums: FloatArray, times: FloatArray, k: int, now: float, step: float, old: _State, new: _State
 ) -> int:
-    """Add values at the times in a step, between the states `old` and `new`, to `sums`; return the next k.
+    """Add five values to row k of `sums` for each times[k] within a step; return the first k after it.
 
-    times[k] is the first that is left; the step begins at the time `now` and lasts `step`. A row of `sums`
-    has number m', m'^2, l1 norm, its square, and relative variance of the weights left. These are
-    (x - c)/g, and a state is m', the sum of x - c and of its square, and g.
+    The step begins at the time `now`, lasts `step` and leads from the state `old` to `new`; k is the first
+    index on entry. Nonzero weights are (x - c)/g; a state is their number m', the sum of x - c, that of its
+    square, and g. The values are m', m'^2, l1 norm, its square, and relative variance.
     """
     while k < times.size and times[k] < now + step:
         x = (times[k] - now) / step
@@ -295,13 +296,13 @@ def _threshold_path(
     nodes: FloatArray,
     at_nodes: FloatArray,
 ) -> Iterator[_State]:
-    """Move the threshold c; yield (width, number, sum, sum of squares of x - c left) after each step.
+    """Move the threshold c; yield (width, number, sum of x - c, sum of its square) after each step.
 
-    z are the largest weights, descending; entry k of `norm_1` and `two` has the sums over i <= k of z_i - z_k
-    and of its square. Up to the last of z the threshold steps over `nodes`, and the other weights, of which
-    there are `rest`, count by means over their law: `edge` at c = the last of z, and rows of `at_nodes` at
-    the nodes, have the means of (x - c)_+^k, k = 0, 1, 2. Then it goes from weight to weight. Where it passes
-    a weight, a step of width 0 has the number and sums without it.
+    Number and sums are over the weights x > c. z are the largest weights, descending; entry k of `norm_1` and
+    `two` has the sums over i <= k of z_i - z_k and of its square. Up to the last of z the threshold steps
+    over `nodes`; the other weights, about `rest`, then count by their means of (x - c)_+^k, k = 0, 1, 2,
+    which are `edge` at c = z[-1], and the rows of `at_nodes` at the nodes. After that the threshold goes from
+    weight to weight; where it passes one, a step of width 0 has the number and sums without this weight.
     """
     top, c = z.size, nodes[0]
     for node in range(nodes.size):
@@ -341,13 +342,13 @@ def _means_over_points(
     start: float,
     times: FloatArray,
 ) -> FloatArray:
-    """Return means over quadrature points of m', m'^2, |W|_1, |W|_1^2, relative variance, at these times.
+    """Return means of m', m'^2, |W|_1, |W|_1^2 and relative variance at the `times`, (times.size, 5).
 
-    The shape is (times.size, 5), and m' the number of weights left, (x - c)/g with the threshold c. The rows
-    of `largest`, (points, top), are the weights x followed of m, `tails` the chance to be larger than the
-    last of a row, `edges` the means of (x - c)_+^k, k = 0, 1, 2, with c that last one. The threshold moves
-    over `nodes`, with those means `at_nodes`, under the l1 force `lam`; it is at the first at the time
-    `begin`, with g^2 = `start`.
+    m' is the number of nonzero weights, (x - c)/g with the threshold c, and means are over quadrature points.
+    Each row of `largest`, (points, top), has the largest of m weights x; `tails` is the probability of a
+    weight above the last one in the row, and `edges` has the means of (x - c)_+^k, k = 0, 1, 2, at c = this
+    last one. The threshold moves over `nodes`, at which these means are `at_nodes`, under the l1 force `lam`,
+    from the first node at the time `begin`, where g^2 = `start`.
     """
     n_points, top = largest.shape
     sums = np.zeros((times.size, 5))
@@ -369,14 +370,14 @@ def _means_over_points(
 
 
 def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
-    r"""Return the expected course of sparsification for many normal initial weights, with nothing fitted.
+    r"""Return the expected course of sparsification for many normal initial weights, without fitted numbers.
 
-    The flow is that of :func:`solve`; initial weights are independent normals of s.d. scale/sqrt(m).
-    Asymptotic for m -> infinity: expectations err by a relative O(1/m), less than 1 % at m = 100, and by the
-    few thousandths of the quadrature rule where few weights are left. Standard deviations are leading order
+    The flow is that of :func:`solve`; initial weights are independent normals of s.d. scale/sqrt(m). The law
+    is asymptotic for m -> infinity: expectations have relative errors O(1/m), less than 1 % at m = 100, and a
+    few thousandths from the quadrature rule where few weights are left. Standard deviations are leading order
     in 1/m and lam sqrt(m): good to 10 % for lam sqrt(m) < 0.1. The limit of small lam sqrt(m) is
-    :func:`superposition.theory.sparsification.parametric_law`. It replaces the scalings in Lecomte
-    et al. (2024), §2.4 and Fig. 2.
+    :func:`superposition.theory.sparsification.parametric_law`. It replaces the scalings in Lecomte et al.
+    (2024), §2.4 and Fig. 2.
 
     Parameters
     ----------
@@ -408,12 +409,12 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     times, time_index = np.unique(t, return_inverse=True)
     top = min(_TOP, m // 4)
     stop = math.sqrt(2) * float(erfcinv(min(_EARLY * top / m, 0.5)))
-    zeta, y, begin, y_begin, good = _mean_course(times, lam * m**0.5, scale, stop)
-    columns = _fields_while_many(times[: zeta.size], zeta, y, m)
+    zeta, y, begin, y_begin, good = _integrate_mean_threshold(times, lam * m**0.5, scale, stop)
+    columns = _rows_while_many(times[: zeta.size], zeta, y, m)
     if zeta.size < times.size:
         late = times[zeta.size :]
         rest = (
-            _fields_when_few(late, lam, m, top, stop, begin, y_begin)
+            _rows_when_few(late, lam, m, top, stop, begin, y_begin)
             if good
             else np.full((5, late.size), np.nan)
         )

@@ -39,7 +39,7 @@ class Sparsification:
     l1_norm: FloatArray
     l2_norm: FloatArray
     drop_times: FloatArray
-    """When each weight becomes zero for good, in the order of `w0`, shape (m,); inf if never, 0 if it was."""
+    """Time at which each weight becomes zero, (m,), in the order of `w0`; inf if never, 0 for a zero."""
     died: bool
     """Whether no weight survives: lam is too large, or the weights began too small."""
 
@@ -51,11 +51,10 @@ class Sparsification:
 
 
 class _Motion(NamedTuple):
-    """Which weights are left at the times, and where: |w_k| = stretch (size_k - size_first + gap).
+    """Which weights are nonzero at the times, and their sizes: |w_k| = stretch (size_k - size_first + gap).
 
-    That is for k from `first` on, in order of rising initial size. `blocks` has the sums of `sizes` and of
-    their squares from each 64th weight on (`block_sums`), `steps` those of the threshold below which weights
-    are 0 (`integrate_threshold`), a row each.
+    This holds for k >= `first`, by ascending initial size; other weights are 0. `blocks` has the sums of
+    `block_sums` over `sizes`, `steps` the table of `integrate_threshold`.
     """
 
     sizes: FloatArray  # absolute weights that are not zero, sorted
@@ -68,7 +67,7 @@ class _Motion(NamedTuple):
 
 
 def _solve_motion(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
-    """Return the `_Motion` of the encoding w0: which weights are left at the times t, and their sizes.
+    """Return which weights of the encoding w0 are nonzero at the times t, and their sizes, as a `_Motion`.
 
     `lam` is the strength of the l1 force.
     """
@@ -111,7 +110,7 @@ def _checked_arguments(
 
 
 def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
-    r"""Exact solution of the flow of one encoding under feature benefit and the l1 force.
+    r"""Return the exact solution of the flow of one encoding under feature benefit and the l1 force.
 
     The flow is :math:`dW/dt = (1 - |W|^2) W - \lambda\, \mathrm{sign}(W)` in the normal form (constants 4
     dropped: a loss with l1 strength 4 lam, time four times faster); a weight that reaches zero stays there.
@@ -126,9 +125,9 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
     Returns
     -------
     Sparsification
-        At its drop time a weight counts as zero. Times, norms and drop times are good to a relative 1e-10,
-        commonly to 1e-13; initial lengths beyond a thousand cost digits, and norms of a dying encoding are
-        that good relative to lam times t. Ten million weights take some three times as long as sorting them.
+        At its drop time a weight counts as zero. Relative errors of norms and drop times are at most 1e-10,
+        commonly 1e-13; they are larger for initial lengths beyond a thousand, and for an encoding that dies
+        they are relative to lam times t. Ten million weights take some three times as long as sorting them.
         The model is that of Lecomte et al. (2024), §2.4.
 
     Raises
@@ -158,8 +157,9 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
 def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
     """Return all weights, (m,), at the time t of the flow of `solve` from the weights w0 at time 0.
 
-    `lam` is the strength of the l1 force; errors are those of `solve`. A weight w of w0 that is left is A
-    (|w| - c) in size, with a threshold c and a factor A common to all; it is good to 1e-10 A |w|.
+    `lam` is the strength of the l1 force; errors are those of `solve`. A weight w of w0 that is still nonzero
+    has the size A (|w| - c), with a threshold c and a factor A common to all, and an error of at most 1e-10 A
+    |w|.
 
     Examples
     --------

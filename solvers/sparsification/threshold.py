@@ -39,10 +39,10 @@ N_COLUMNS = _POLY + _STAGES + 1
 
 
 def _radau(stages: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return nodes in (0, 1] and matrix of Radau IIA, and the map from values to a polynomial.
+    """Return (nodes in (0, 1], matrix, fit) of the collocation method Radau IIA with s = `stages` nodes.
 
-    `stages` is the number s of nodes. The map, (s + 1, s + 1), takes values at 0 and at the nodes to the
-    coefficients of the polynomial through them, from the lowest power on.
+    The matrix is (s, s). `fit`, (s + 1, s + 1), maps values at 0 and at the nodes to the coefficients of the
+    polynomial through them, lowest power first.
     """
     series = np.zeros(stages + 1)
     series[-2:] = -1, 1  # the nodes are the zeros of P_s - P_(s-1)
@@ -58,10 +58,9 @@ _NODES, _MATRIX, _FIT = _radau(_STAGES)
 
 @kernel
 def block_sums(v: FloatArray) -> FloatArray:
-    """Return a row for each block of 64 weights: the sums of v - v_first and of its square.
+    """Return a row (sum of v - v_k, sum of (v - v_k)^2) over v[k:] for each k = 0, 64, 128, ...
 
-    They are over the block and all later ones. v ascends, and v_first is the block's first weight: no term is
-    negative.
+    v ascends, so that no term is negative.
     """
     totals = np.empty(((v.size + _BLOCK - 1) // _BLOCK, 2))
     for j in range(totals.shape[0] - 1, -1, -1):
@@ -82,9 +81,9 @@ def block_sums(v: FloatArray) -> FloatArray:
 
 @kernel
 def sums_above_threshold(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, float]:
-    """Return the sums of v - c and of (v - c)^2 over v[i:], all above c = v[i] - gap; v ascends.
+    """Return (sum of v - c, sum of (v - c)^2) over v[i:], all above c = v[i] - gap; v ascends.
 
-    `blocks` has the sums of `block_sums`, from each 64th weight on.
+    `blocks` is block_sums(v).
     """
     end = (i // _BLOCK + 1) * _BLOCK
     norm_1 = norm_2 = 0.0
@@ -102,7 +101,7 @@ def sums_above_threshold(v: FloatArray, blocks: FloatArray, i: int, gap: float) 
 
 @inner
 def _first_above(v: FloatArray, c: float, low: int) -> int:
-    """Return the index of the first of the ascending weights v above c, not before `low`, by bisection."""
+    """Return the least index i >= low with v[i] > c, by bisection; v ascends."""
     high = v.size
     while low < high:
         middle = (low + high) // 2
@@ -125,11 +124,11 @@ def _choose_step(
     lam: float,
     width: float,
 ) -> tuple[float, float, int]:
-    """Return (end, width, index of the first weight above the end) of a step of the threshold c.
+    """Return (end, width, index of the first weight above the end) of the next step of the threshold c.
 
-    It begins at c = v[i] - gap, v[i] the first of the ascending weights above it. The index is i if the end
-    is at v[i]. `blocks` has the sums of `block_sums`, from each 64th weight on; `lam` is the l1 force. No
-    step is longer than `width` or goes beyond v[top - 1]. The weights left are (v - c)/g.
+    The step begins at c = v[i] - gap, where v[i] is the first of the ascending weights above c; it is not
+    longer than `width` and ends at v[top - 1] at the latest. The index is i if it ends at v[i]. `blocks` is
+    block_sums(v), `lam` the l1 force, and nonzero weights are (v - c)/g.
     """
     while width > gap:
         end = min(c + width, v[top - 1])
@@ -155,10 +154,10 @@ def _choose_step(
 def _q_at_nodes(
     v: FloatArray, blocks: FloatArray, i: int, gap: float, c: float, j: int, width: float, q: FloatArray
 ) -> None:
-    """Write the sum of (v - c)^2 over v above c to q, (5,), for the threshold c at the nodes of a step.
+    """Write the sum of (v - c)^2 over v > c to q, (5,), for the threshold c at each node of a step.
 
-    The step begins at c = v[i] - gap, v[i] the first of the ascending weights above it, and has this `width`;
-    v[j] is the first weight above its end. `blocks` has the sums of `block_sums`, from each 64th weight on.
+    The step begins at c = v[i] - gap, where v[i] is the first of the ascending weights above c, and has this
+    `width`; v[j] is the first weight above its end. `blocks` is block_sums(v).
     """
     if j == i:
         n = v.size - i
@@ -176,7 +175,7 @@ def _q_at_nodes(
 
 @inner
 def _eliminate(a: FloatArray, b: FloatArray) -> bool:
-    """Solve a x = b in place, x in `b`, by elimination with pivoting; return False if `a` is singular."""
+    """Overwrite b by the solution x of a x = b; return False if `a`, which is overwritten, is singular."""
     n = b.size
     for k in range(n):
         p = k
@@ -233,11 +232,10 @@ def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
 
 @inner
 def _interpolate_step(table: FloatArray, k: int, x: float) -> tuple[float, float]:
-    """Return (A at the place x in [0, 1] of step k, time since the step began).
+    """Return (A, time since the step began) at the fraction x in [0, 1] of step k of the threshold c.
 
-    Weights left are A (v - c), with the threshold c. Row k of `table`, of `integrate_threshold`, has the
-    step's width / lam and the coefficients of P; the time is x P(x) width / lam, and A the derivative of
-    x P(x).
+    Nonzero weights are A (v - c). Row k of `table`, from `integrate_threshold`, has the step's width / lam
+    and the coefficients of P; the time is x P(x) width / lam, and A the derivative of x P(x).
     """
     stretch = 0.0
     time = 0.0
@@ -251,12 +249,12 @@ def _interpolate_step(table: FloatArray, k: int, x: float) -> tuple[float, float
 def _try_step(
     q: FloatArray, g: float, lam: float, width: float, table: FloatArray, k: int, values: FloatArray
 ) -> float:
-    """Try step k: write 1/A at its five nodes to `values`; return an estimate of its error.
+    """Solve step k of the threshold c; return an estimate of its error, inf if it could not be solved.
 
-    The width, width / `lam` and the coefficients of P, whose x P(x) has the derivative A at the place x in
-    [0, 1] of the step, go to row k of `table`; the row before serves as guess. The step of the threshold c
-    has this `width`, g is 1/A at its start, q the sum of (v - c)^2 at its nodes, `lam` the l1 force; the
-    weights left are A (v - c). The error is inf if the equations were not solved.
+    1/A at the step's five nodes is written to `values`, and width, width / `lam` and the coefficients of P to
+    row k of `table`: A is the derivative of x P(x) at the fraction x in [0, 1] of the step. The previous row
+    gives the first guess. g is 1/A at the start of the step, q the sum of (v - c)^2 at its nodes, `lam` the
+    l1 force; nonzero weights are A (v - c).
     """
     ratio = width / table[k - 1, _WIDTH] if k > 0 else np.inf
     for p in range(_STAGES):  # guess: the last step's polynomial, continued
@@ -282,14 +280,14 @@ def _try_step(
 
 @kernel
 def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[FloatArray, float]:
-    """Return a table of the steps of the threshold c, from 0 until only v[top:] are left, and 1/A at the end.
+    """Return (table of the steps of the threshold c, 1/A at the end), from c = 0 until only v[top:] exceed c.
 
-    v are the ascending weights, those from `top` on equal; those left are A (v - c). `blocks` has the sums of
-    `block_sums`, from each 64th weight on; `lam` is the l1 force. Each row is a step, the last one its end:
-    c, width in c, time, distance from c to the next weight, that weight's index, width / lam, and the
-    coefficients of a polynomial P. At the place x in [0, 1] of the step, x P(x) width / lam has passed since
-    its start, and A is the derivative of x P(x). The table is empty if steps vanish, as `lam` and the weights
-    differ too much in size.
+    v are the ascending initial weights, from `top` on all equal; those above c have become A (v - c).
+    `blocks` is block_sums(v), `lam` the l1 force. Each row of the table is a step, the last one the end: c at
+    its start, width in c, time at its start, distance from c to the next weight, index of this weight,
+    width / lam, and the coefficients of a polynomial P. At the fraction x in [0, 1] of the step,
+    x P(x) width / lam has passed since its start, and A is the derivative of x P(x). The table is empty if
+    `lam` and the weights differ too much in size.
     """
     table = np.zeros((256, N_COLUMNS))
     values, q = np.empty(_STAGES), np.empty(_STAGES)
@@ -337,11 +335,7 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
 
 @inner
 def _time_at(table: FloatArray, k: int, c: float) -> float:
-    """Return the time at which the threshold passes c, which lies in step k.
-
-    Row k of `table`, of `integrate_threshold`, is this step: among others c and time at its start, its width,
-    and a polynomial that gives the time within it.
-    """
+    """Return the time at which the threshold is c, in step k, row k of `table` (`integrate_threshold`)."""
     width = table[k, _WIDTH]
     return float(
         table[k, TIME] + (_interpolate_step(table, k, (c - table[k, START]) / width)[1] if width > 0 else 0.0)
@@ -349,11 +343,9 @@ def _time_at(table: FloatArray, k: int, c: float) -> float:
 
 
 def drop_times(w0: FloatArray, table: FloatArray, fill_value: float) -> FloatArray:
-    """Return the time at which each weight of w0 reaches 0; `fill_value` above all steps of `table`.
+    """Return the time at which each weight of w0 becomes 0, as the threshold passes its absolute value.
 
-    w0 are weights of either sign; a weight reaches 0 when the threshold c passes its size, and those larger
-    than c at the end of the last step get `fill_value`. A row of `table`, of `integrate_threshold`, is a
-    step: among others c and time at its start, its width, and a polynomial that gives the time within it.
+    Weights above the threshold at the end of `table`, the steps of `integrate_threshold`, get `fill_value`.
     """
     starts = table[:, START].copy()
     last = starts.size - 1
@@ -369,12 +361,11 @@ def drop_times(w0: FloatArray, table: FloatArray, fill_value: float) -> FloatArr
 def _fill_drop_times(
     w0: FloatArray, table: FloatArray, starts: FloatArray, scale: float, bins: IntArray, times: FloatArray
 ) -> None:
-    """Write the time at which each weight of w0 below the last step's end reaches 0 to `times`.
+    """Write the time at which each weight of w0 becomes 0 to `times`, for weights that do so within `table`.
 
-    A weight reaches 0 when the threshold c passes its size. A row of `table`, of `integrate_threshold`, is a
-    step: among others c and time at its start, its width, and a polynomial that gives the time within it.
-    `starts` has c at the start of each step; bins[int(c scale)] and the next entry bound the index of the
-    step in which c lies.
+    A weight becomes 0 when the threshold c passes its absolute value. `table` has the steps of
+    `integrate_threshold`, `starts` c at the start of each; bins[int(c scale)] and the next entry bound the
+    index of the step in which c lies.
     """
     top = starts[starts.size - 1]
     for i in range(w0.size):
@@ -391,11 +382,11 @@ def _fill_drop_times(
 
 
 @inner
-def _place_at_time(table: FloatArray, k: int, t: float) -> float:
-    """Return which share x in [0, 1] of step k the threshold has passed at the time t, by Newton's method.
+def _fraction_at_time(table: FloatArray, k: int, t: float) -> float:
+    """Return the fraction x in [0, 1] of step k that the threshold has passed at the time t.
 
-    t is the time since the integration began, within step k. Row k of `table`, of `integrate_threshold`, is
-    this step: among others its time at the start, and a polynomial in x that gives the time since then.
+    t is the time since the integration began and lies within step k, row k of `table`
+    (`integrate_threshold`).
     """
     elapsed = t - table[k, TIME]
     low, high = 0.0, 1.0
@@ -417,11 +408,10 @@ def _place_at_time(table: FloatArray, k: int, t: float) -> float:
 
 @kernel
 def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return, at each time t in the table, index of the first weight left, its distance to the threshold, A.
+    """Return arrays (i, v[i] - c, A) at the times t: the nonzero weights are A (v - c) for v from v[i] on.
 
-    v are the ascending initial weights; those left are A (v - c), c the threshold. A row of `table`, of
-    `integrate_threshold`, is a step of c: among others c and time at its start, its width, and a polynomial
-    that gives time and A within it. t ascends, and lies before the last step's end.
+    v are the ascending initial weights, c is the threshold, and `table` has its steps
+    (`integrate_threshold`). t ascends, and lies before the last step's end.
     """
     firsts = np.empty(t.size, np.int64)
     gaps = np.empty(t.size)
@@ -430,7 +420,7 @@ def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, F
     for n in range(t.size):
         while table[k + 1, TIME] <= t[n]:
             k += 1
-        x = _place_at_time(table, k, t[n])
+        x = _fraction_at_time(table, k, t[n])
         i = int(table[k, _FIRST])
         gap = table[k, _GAP] - x * table[k, _WIDTH]
         if table[k, _WIDTH] > table[k, _GAP]:
@@ -450,10 +440,10 @@ def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, F
 def norms(
     v: FloatArray, blocks: FloatArray, first: IntArray, gap: FloatArray, stretch: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (l1 norm, l2 norm) of the weights left, `stretch` (v - c), at each time; 0 where none is.
+    """Return (l1 norm, l2 norm) of the nonzero weights, `stretch` (v - c), at each time; 0 if there are none.
 
-    v ascends; v[first] is the first weight left at a time, and c = v[first] - gap the threshold. `blocks` has
-    the sums of `block_sums`, from each 64th weight on.
+    v ascends; v[first] is the first nonzero weight at a time, and c = v[first] - gap the threshold. `blocks`
+    is block_sums(v).
     """
     norm_1, norm_2 = np.zeros(first.size), np.zeros(first.size)
     for n in range(first.size):

@@ -37,7 +37,7 @@ class Allocation:
     capacity: FloatArray
     """Share of a hidden dimension that each feature has, in [0, 1]; they sum to n_hidden."""
     kind: IntArray
-    """How it is stored, as an index into `KINDS`: dropped, in the rug, in a pair, kept exactly."""
+    """How each feature is stored, as an index of `KINDS`: dropped, in the rug, in a pair, kept exactly."""
     partner: IntArray
     """The other feature of a pair, else -1."""
     a: FloatArray
@@ -53,17 +53,18 @@ class Allocation:
     multiplier: float
     """Lagrange multiplier: by how much one more hidden neuron lowers n_features times the loss."""
     gap: float
-    """`loss` less the dual value at this multiplier, a lower bound of all allocations of many features to
-    these codes. Numerical, to 1e-7 of the loss; 0 where rounding makes it negative."""
+    """`loss` minus the dual value at this multiplier, a lower bound of all allocations of many features to
+    these codes. Its numerical error is 1e-7 of the loss; 0 where rounding makes it negative."""
     status: Status
-    """Whether the gap is as small as was asked for."""
+    """REACHED if the gap is as small as requested, else STALLED."""
 
 
 class LagrangianChoices:
-    """Best kind of storage and capacity at a multiplier, for each class of features of one p and weight.
+    """Best kind of storage and capacity of each class of features, at a Lagrange multiplier of capacity.
 
-    `p` and `weight`, importance times scale², are those of the classes; `values` the law of values at scale
-    1, and `codes` the kinds of pairs that are allowed.
+    A class is all features of the same `p` and `weight`, importance times scale². `values` is the law of
+    values at scale 1, `codes` are the kinds of pairs that are allowed. A capacity is a feature's share of a
+    hidden dimension; a class minimises weight * loss + multiplier * capacity of each of its features.
     """
 
     def __init__(
@@ -89,11 +90,10 @@ class LagrangianChoices:
     def _map_classes(
         self, node: IntArray, what: Callable[[Curve, IntArray], Any], kind: type
     ) -> npt.NDArray[Any]:
-        """Return an array, of type `kind`, of what(curve, rows) for each class of features.
+        """Return an array, of type `kind`, with a value for each class, from its curve of loss over capacity.
 
-        Features of one class have one p and weight. Class i takes the curve of loss over capacity with the
-        index node[i] in `curves`. `what` is called once for each curve, with the indices `rows` of the
-        classes that share it, and returns their values.
+        Class i has the curve `curves[node[i]]`. what(curve, rows) is called once for each curve, with the
+        indices `rows` of its classes, and returns their values.
         """
         order = np.argsort(node, kind="stable")
         values: npt.NDArray[Any] = np.empty(node.size, kind)
@@ -105,18 +105,14 @@ class LagrangianChoices:
         return values
 
     def _relative(self, multiplier: float) -> FloatArray:
-        """Return the Lagrange multiplier of capacity over each class's weight, at most 1e300.
-
-        So curves of features of weight 1 serve all weights.
-        """
+        """Return multiplier/weight for each class, at most 1e300: the multiplier at weight 1."""
         with np.errstate(divide="ignore", over="ignore"):
             return np.minimum(multiplier / self.weight, 1e300)
 
     def rug(self, multiplier: float) -> FloatArray:
-        """Return the capacity (share of a hidden dimension) of each class at a multiplier, stored in the rug.
+        """Return the best capacity of each class, at a multiplier, if it is stored in the rug.
 
-        It is that of least weight * loss + multiplier * capacity of one of the class's features, all of one p
-        and weight. The rug is the random code of Cowsik et al. (2024).
+        The rug is the random code of Cowsik et al. (2024).
         """
         at = self._relative(multiplier)
         left, right = (
@@ -126,10 +122,9 @@ class LagrangianChoices:
         return np.asarray(np.exp((1.0 - self.share) * left + self.share * right))
 
     def at(self, multiplier: float) -> tuple[IntArray, FloatArray]:
-        """Return the best way to store each class, and its capacity (share of a dimension), at a multiplier.
+        """Return (kind, capacity) of the best way to store each class at a multiplier.
 
-        A class is of features of one p and weight, which have least weight * loss + multiplier * capacity
-        each. The way is an integer: DROPPED, RUG (a random code), a kind of pair, or EXACT.
+        Kinds are the integers DROPPED, RUG (a random code), PAIR, SKEW and EXACT.
         """
         at = self._relative(multiplier)
         left, right = (
@@ -148,8 +143,8 @@ class LagrangianChoices:
     def losses(self, kind: IntArray, capacity: FloatArray, rows: IntArray) -> FloatArray:
         """Return the losses of a feature of each class in `rows`, not weighted by importance or scale.
 
-        `kind` says how each is stored (DROPPED, RUG, EXACT or a kind of pair), `capacity` its share of a
-        dimension, which counts in the rug alone.
+        `kind` says how each is stored (DROPPED, RUG, PAIR, SKEW or EXACT); `capacity` is read only for
+        features in the rug.
         """
         losses_found = np.where(kind == DROPPED, self.drop_loss[rows], self.neuron_loss[rows])
         for pair_kind, losses in self.pairs.items():
@@ -162,8 +157,8 @@ class LagrangianChoices:
     def value(self, kind: IntArray, capacity: FloatArray, rows: IntArray, multiplier: float) -> FloatArray:
         """Return weight * loss + multiplier * capacity of a feature of each class in `rows`.
 
-        `kind` says how each is stored: DROPPED, RUG, EXACT or a kind of pair. A capacity is a share of a
-        dimension; `capacity` counts in the rug alone, as the others have fixed ones.
+        `kind` says how each is stored (DROPPED, RUG, PAIR, SKEW or EXACT); `capacity` is read only for
+        features in the rug, as the other kinds have fixed capacities.
         """
         capacity_given = np.where(kind == RUG, capacity, _FIXED[kind])
         return np.asarray(
@@ -183,19 +178,20 @@ class LagrangianChoices:
         return float(2.0 * self.weight.max() * multipliers.max())
 
 
-def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float, float]:
-    """Return two adjacent Lagrange multipliers of capacity: at the lower one features take n_hidden or more.
+def find_multipliers(class_choices: Any, counts: IntArray, n_hidden: int) -> tuple[float, float]:
+    """Return (low, high), adjacent multipliers between which the features' capacity passes n_hidden.
 
-    They are equal where the capacity is exactly met, or never reached. menu.at(multiplier)[1] has the
-    capacity of each class of features, and `counts` how many features are in each.
+    At `low` the capacity is n_hidden or more. Both are equal if n_hidden is met exactly, or never reached.
+    class_choices.at(multiplier)[1] has the capacity of a feature of each class, `counts` the number of
+    features in each.
     """
 
     @cache
     def excess(log_multiplier: float) -> float:
         """Return by how much the features' capacity at a multiplier exceeds n_hidden."""
-        return float(counts @ menu.at(float(np.exp(log_multiplier)))[1]) - n_hidden
+        return float(counts @ class_choices.at(float(np.exp(log_multiplier)))[1]) - n_hidden
 
-    low = high = float(np.log(menu.highest()))
+    low = high = float(np.log(class_choices.highest()))
     step = 1.0
     while excess(low) < 0.0 and low > -600.0:
         high, low, step = low, low - step, 2.0 * step
@@ -209,10 +205,11 @@ def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float,
 def _fill_neurons(
     kinds: tuple[IntArray, IntArray], shares: tuple[FloatArray, FloatArray], back: IntArray, n_hidden: int
 ) -> tuple[IntArray, FloatArray]:
-    """Return kind and capacity of each feature: those of the lower multiplier for as many as fit n_hidden.
+    """Return (kind, capacity) of each feature, of total capacity at most n_hidden.
 
-    The others have those of the higher multiplier, with less capacity. `kinds` and `shares` (capacities) are
-    those of classes at both multipliers, the lower first; `back` is each feature's class.
+    `kinds` and `shares` have the kind and capacity of each class at two multipliers, the lower one, with
+    more capacity, first; `back` is the class of each feature. As many features as fit get the first, the
+    others the second.
     """
     upper, lower = (kind[back] for kind in kinds)
     wide, capacity = (share[back] for share in shares)
@@ -226,10 +223,10 @@ def _fill_neurons(
 
 
 def _pair_classes(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: FloatArray) -> IntArray:
-    """Return each feature's partner, of neighbouring p, -1 if in no pair; an odd one joins the random code.
+    """Return the index of each feature's partner, of neighbouring p; -1 for features in no pair.
 
-    `kind` is changed in place for that one, `capacity` for skew pairs, in which the one of larger `weight`
-    gets more.
+    If the number of features of a kind of pair is odd, the last one's `kind` is set to RUG. In skew pairs
+    `capacity` is set, larger for the feature of larger `weight`.
     """
     partner = np.full(kind.size, -1)
     for pair_kind in (PAIR, SKEW):
@@ -251,9 +248,9 @@ def _pair_classes(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: F
 def _distribute_rest(kind: IntArray, capacity: FloatArray, n_hidden: int) -> None:
     """Change capacities in place until they sum to n_hidden.
 
-    What is missing goes to the features stored in the rug, a random code, in proportion to their capacities,
-    or to a dropped one, which joins them; `kind`, how each feature is stored, is changed for it, and for
-    features that reach capacity 1.
+    The missing capacity goes to the features in the rug, in proportion to their capacities, or to a dropped
+    feature, which joins the rug. `kind` is changed in place for this feature, and to EXACT for features that
+    reach capacity 1.
     """
     for _ in range(50):
         left = n_hidden - float(capacity.sum())
@@ -276,16 +273,16 @@ def allocate(
 ) -> Allocation:
     r"""Return the split of n_hidden dimensions among features that differ with the least macroscopic loss.
 
-    The capacity c_i is the share of a dimension that feature i has, and v_i its variance. Features share
-    dimensions in the rug, the random code of Cowsik et al. (2024). Then the interference of output i has the
-    variance :math:`v_i (1 - c_i)/c_i`, and the loss is :math:`f_i(c_i)` at the best scale and bias. Minimised
-    is
+    Let c_i, the capacity, be the share of a dimension that feature i has, and v_i its variance. Features
+    share dimensions in the rug, the random code of Cowsik et al. (2024), where the interference of output i
+    has the variance :math:`v_i (1 - c_i)/c_i`, and its loss is :math:`f_i(c_i)` at the best scale and bias.
+    The split minimises
 
     .. math:: \frac1n \sum_i I_i f_i(c_i), \qquad \sum_i c_i = m .
 
     With a Lagrange multiplier lambda each feature alone minimises :math:`I_i f_i(c) + \lambda c`, which is
     not convex. Of many equal features, any share may take one of two equal minima and the rest the other one;
-    in that limit the sum of the minima, less lambda m, is n times the least loss.
+    in that limit the least loss is (sum of the minima - lambda m)/n.
 
     Parameters
     ----------
@@ -301,10 +298,10 @@ def allocate(
     Returns
     -------
     Allocation
-        Every allocation is attained, with capacities that sum to n_hidden to 1e-12. For more than 256
-        different p, curves of loss over capacity are interpolated between 256 values of p, at a gap of 1e-6
-        or less of the loss. Interference is taken to be normal. A million features with different p take less
-        than a minute; with values that are not uniform each p takes 6 to 18 s.
+        Capacities sum to n_hidden with a relative error of 1e-12. For more than 256 different p, curves of
+        loss over capacity are interpolated between 256 values of p, which raises the gap by at most 1e-6 of
+        the loss. Interference is taken to be normal. A million features with different p take less than a
+        minute; with values that are not uniform each p takes 6 to 18 s.
 
     Raises
     ------
@@ -335,13 +332,13 @@ def allocate(
         n_represented[np.argsort(weight == 0.0, kind="stable")[:m]] = EXACT
         dual = float(weight @ end_losses(features.values, p)[1])
         return allocation_of(features, n_represented, n_represented / EXACT, np.full(n, -1), (0.0, dual), tol)
-    menu = LagrangianChoices(features.values, classes[0], classes[1], tuple(sorted(names)))
-    multipliers = find_multipliers(menu, counts, m)
-    choices = [menu.at(multiplier) for multiplier in multipliers]
+    class_choices = LagrangianChoices(features.values, classes[0], classes[1], tuple(sorted(names)))
+    multipliers = find_multipliers(class_choices, counts, m)
+    choices = [class_choices.at(multiplier) for multiplier in multipliers]
     kind, capacity = _fill_neurons((choices[0][0], choices[1][0]), (choices[0][1], choices[1][1]), back, m)
     partner = _pair_classes(kind, capacity, p, weight)
     _distribute_rest(kind, capacity, m)
-    dual = float(counts @ menu.least(multipliers[1])) - multipliers[1] * m
+    dual = float(counts @ class_choices.least(multipliers[1])) - multipliers[1] * m
     return allocation_of(features, kind, capacity, partner, (multipliers[1], dual), tol)
 
 
@@ -355,9 +352,9 @@ def allocation_of(
 ) -> Allocation:
     """Return the `Allocation` in which every feature is stored as `kind` (DROPPED, RUG, ...) at its capacity.
 
-    `partner` is the other feature of a pair, else -1. `bound` holds the multiplier of capacity and a lower
-    bound on the loss summed over features; the status is REACHED if the gap is at most `tol` times the loss
-    plus the multiplier over n. `capacity` is overwritten for pairs.
+    `partner` is the other feature of a pair, else -1. `bound` is (multiplier of capacity, lower bound of the
+    loss summed over features); the status is REACHED if the gap is at most tol * loss + multiplier/n.
+    `capacity` is overwritten for pairs.
     """
     n, p, scale = law.n_features, law.p, law.scale
     dropped, represented_loss = end_losses(law.values, p)

@@ -41,10 +41,10 @@ State = tuple[float, float, FloatArray]  # capacity per feature, loss, and the v
 
 @result
 class BlockPart:
-    """One kind of block of k features in a mixture, and the share of the blocks that are of it."""
+    """One kind of block of k features in a mixture, and its share of the blocks."""
 
     share: float
-    """Between 0 and 1."""
+    """Share of the blocks that are of this kind, from 0 to 1."""
     capacity: FloatArray
     """Capacity matrix C, in the coordinates of the symmetric root of the covariance, shape (k, k)."""
     coefficients: FloatArray
@@ -71,14 +71,14 @@ class BlockOptimum:
     """The best mixture of blocks at a ratio; random `starts`, `steps` in all and `status` of the last."""
 
     parts: tuple[BlockPart, ...]
-    """One, or two where a mixture is better than any one kind."""
+    """One kind of block, or two where a mixture is better."""
     loss: float
     """Loss per feature: the mean of importance times squared error."""
     multiplier: float
     """Lagrange multiplier: by how much one more neuron per feature lowers the loss."""
     gap: float
-    """`loss` less the least Lagrangian that the starts found at this multiplier; 0 to rounding if the search
-    is finished. That no lower one exists is not proved."""
+    """`loss` minus the least Lagrangian found at this multiplier; 0 to rounding if the search is finished. It
+    is not proved that no lower one exists."""
     starts: int
     steps: int
     status: Status
@@ -123,18 +123,18 @@ class _Problem:
         self.steps = 0
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return angles, g (q,), t (k, q) and biases (k,) from the variables x of a descent.
+        """Return (angles, g (q,), t (k, q), biases (k,)) from the variables x of a descent.
 
-        The capacity matrix is V diag(g²) V', with V the product of rotations by the angles. Row i of t has
-        output i's coefficients in the eigenbasis V, before they are multiplied by g.
+        The capacity matrix is V diag(g²) V', with V the product of rotations by the angles. Output i has the
+        coefficients V diag(g) t_i, in the coordinates in which the features' covariance is 1.
         """
         angles, g, t, b = np.split(x, np.cumsum([len(self.planes), self.q, self.q * self.k]))
         return angles, g, t.reshape(self.k, self.q), b
 
     def rotation(self, angles: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
-        """Return the product of rotations by `angles`, (q, q), and its derivative by each angle.
+        """Return (product of rotations by `angles`, (q, q); list of its derivatives by each angle).
 
-        Each rotation is in a plane of two of the q axes, listed in `planes`.
+        Rotation k is in the plane of the two axes planes[k].
         """
         turns, slopes = [], []
         for (i, j), angle in zip(self.planes, angles.tolist(), strict=True):
@@ -162,27 +162,25 @@ class _Problem:
         return angles
 
     def model(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return V, g, coefficients, biases and variances of noise at the variables x of a descent.
+        """Return (V, g, coefficients alpha, biases b, variances of noise) at the variables x of a descent.
 
-        The capacity matrix is V diag(g²) V': V (q, q) is the rotation by the angles in x, q the rank of the
-        features' covariance, and g (q,) the roots of its eigenvalues. Output i of the k is ReLU(row i of the
-        coefficients (k, k) times the features + bias i (k,) + normal noise of variance i (k,)); the noise is
-        the interference of other blocks. `split` says in which order x has them.
+        The capacity matrix is V diag(g²) V', with V (q, q), g (q,) and q the rank of the features'
+        covariance. Output i of the k features is ReLU(alpha_i . features + b_i + noise_i), with alpha (k, k)
+        and normal noise, the interference of other blocks.
         """
         angles, g, t, b = self.split(x)
         V = self.rotation(angles)[0]
         return V, g, (t * g) @ V.T @ self.unroot.T, b, t**2 @ (1.0 - g**2)
 
     def losses(self, alpha: FloatArray, b: FloatArray, variance: FloatArray) -> FloatArray:
-        """Return rows (loss, its derivatives by variance, bias and coefficients), (k, 3 + k), one an output.
+        """Return a row (loss, its derivatives by variance, bias and coefficients) an output, (k, 3 + k).
 
-        Output i is ReLU(alpha_i.x + b_i + normal noise of this variance); `alpha`, (k, k), are the
-        coefficients.
+        Output i is ReLU(alpha_i . x + b_i + normal noise of variance[i]), with `alpha` (k, k).
         """
         return losses(self.patterns, self.chances, self.uniform, np.ascontiguousarray(alpha), b, variance)
 
     def value(self, x: FloatArray, price: float) -> tuple[float, FloatArray]:
-        """Return the Lagrangian, loss + price * capacity per feature, and its gradient at the variables x."""
+        """Return (loss + price * capacity per feature, its gradient), the Lagrangian at the variables x."""
         angles, g, t, b = self.split(x)
         V, by_angle = self.rotation(angles)
         back = self.unroot @ V  # alpha_i = back (g t_i)
@@ -197,20 +195,20 @@ class _Problem:
         return level, np.concatenate([turns, by_g, by_t.ravel(), self.weights * outputs[:, 2]])
 
     def start(self, alpha: FloatArray, g: FloatArray, angles: FloatArray, shift: float) -> FloatArray:
-        """Return the variables x of a model with the capacity matrix V diag(g²) V', V rotating by `angles`.
+        """Return the variables x of a model of capacity matrix V diag(g²) V', V the rotation by `angles`.
 
-        With R the covariance's root, its outputs have the coefficients alpha R V diag(g) V' R^-1: alpha
-        itself where all g are 1. Biases are `shift`, but the features' means where all g are 0.
+        With R the covariance's root, outputs have the coefficients alpha R V diag(g) V' R^-1, which is alpha
+        if all g are 1. All biases are `shift`, or the features' means if all g are 0.
         """
         V = self.rotation(angles)[0]
         t = alpha @ self.root @ V
         return np.concatenate([angles, g, t.ravel(), np.where(g.any(), shift, self.mean)])
 
     def starts(self, count: int, rng: np.random.Generator) -> list[FloatArray]:
-        """Return variables x to start descents from: fixed codes, and `count` random ones.
+        """Return variables x to start descents from: those of fixed codes, and `count` random ones.
 
-        The fixed ones keep all features in part (capacity 0.49), exactly, or not at all, or give one
-        direction to two of them.
+        The fixed codes keep all features in part (capacity 0.49), exactly, or not at all, or let two of them
+        share one direction.
         """
         k, q = self.k, self.q
         zero, turn = np.zeros(len(self.planes)), np.full(len(self.planes), np.pi / 4)
@@ -242,7 +240,7 @@ class _Problem:
         return models
 
     def descend(self, x: FloatArray, price: float, steps: int = _STEPS) -> DescentResult:
-        """Return the end of a descent of at most `steps` steps on the Lagrangian at this `price` from x."""
+        """Return the end of a descent from x, of at most `steps` steps, on the Lagrangian at `price`."""
 
         def scaled(y: FloatArray) -> tuple[float, FloatArray]:
             """Return the Lagrangian and its gradient over the zero model's loss."""
@@ -254,18 +252,17 @@ class _Problem:
         self.steps += end.steps
         return end
 
-    def descent(self, x: FloatArray, price: float) -> tuple[float, float]:
-        """Return the Lagrangian at x and the largest entry of its projected gradient.
+    def lagrangian_and_slope(self, x: FloatArray, price: float) -> tuple[float, float]:
+        """Return (Lagrangian, largest entry of its projected gradient) at x, for the multiplier `price`.
 
-        Both are over the loss of constant outputs, each the mean of its feature; `price` is the multiplier of
-        capacity.
+        Both are divided by the loss of constant outputs, the means of the features.
         """
         level, by = self.value(x, price)
         moved = np.clip(x - by / self.unit, *self.bounds)
         return level / self.unit, float(np.abs(x - moved).max())
 
-    def point(self, x: FloatArray) -> tuple[float, float]:
-        """Return capacity per feature and loss per feature at the variables x, those of `split`."""
+    def capacity_and_loss(self, x: FloatArray) -> tuple[float, float]:
+        """Return (capacity per feature, loss per feature) at the variables x."""
         _, g, alpha, b, variance = self.model(x)
         return float(g @ g) / self.k, float(self.weights @ self.losses(alpha, b, variance)[:, 0])
 
@@ -273,7 +270,7 @@ class _Problem:
 class _BlockSearch:
     """Search for the lower hull of loss over capacity, by descents at the slopes of its chords.
 
-    They descend the Lagrangian of `problem`, from `starts` and the best ends so far, the `pool`.
+    Descents are on the Lagrangian of `problem`, from `starts` and from the best ends so far, the `pool`.
     """
 
     def __init__(self, problem: _Problem, starts: list[FloatArray]) -> None:
@@ -284,28 +281,27 @@ class _BlockSearch:
     def best(self, price: float, *, anew: bool = False) -> State:
         """Return (capacity, loss, x) of the least Lagrangian found at the multiplier `price` by descents.
 
-        They start from the states found before; with `anew`, also from all starts.
+        Descents start from the `pool`; with `anew`, also from all `starts`.
         """
         problem, begin = self.problem, self.pool
         if anew:  # the best of all starts join the pool and go on
-            begin = [*self._descended(self.starts, price, _FIRST)[:_POOL], *self.pool]
-        ends = self._descended(begin, price, _STEPS)
+            begin = [*self._distinct_ends(self.starts, price, _FIRST)[:_POOL], *self.pool]
+        ends = self._distinct_ends(begin, price, _STEPS)
         self.pool = ends[:_POOL]
-        _, slope = problem.descent(self.pool[0], price)
+        _, slope = problem.lagrangian_and_slope(self.pool[0], price)
         self.status = Status.CONVERGED if slope < _SLOPE else Status.STALLED
-        return *problem.point(self.pool[0]), self.pool[0]
+        return *problem.capacity_and_loss(self.pool[0]), self.pool[0]
 
-    def _descended(self, begin: list[FloatArray], price: float, steps: int) -> list[FloatArray]:
-        """Return the distinct ends of descents from `begin` at this `price`, the best first.
+    def _distinct_ends(self, begin: list[FloatArray], price: float, steps: int) -> list[FloatArray]:
+        """Return the distinct ends of descents from `begin` on the Lagrangian at `price`, the best first.
 
-        They go down the Lagrangian, loss plus `price` times capacity; starts and ends are vectors of its
-        variables. Each has at most `steps` steps.
+        Starts and ends are vectors of variables x. Each descent has at most `steps` steps.
         """
         problem = self.problem
 
         def is_same(left: DescentResult, right: DescentResult) -> bool:
             """Return whether two ends have the same Lagrangian."""
-            difference = problem.point(left.x)[0] - problem.point(right.x)[0]
+            difference = problem.capacity_and_loss(left.x)[0] - problem.capacity_and_loss(right.x)[0]
             return abs(left.value - right.value) < _SAME and abs(difference) < 1e3 * _SAME
 
         round_ = Round(lambda end: problem.descend(end.x, price, steps), len(begin), _NEAR)
@@ -315,10 +311,10 @@ class _BlockSearch:
         ]
 
     def hull(self, ratio: float, *ends: State) -> tuple[State, State, float]:
-        """Return the codes on both sides of a ratio on the lower hull of codes, and minus the hull's slope.
+        """Return (low, high, minus the slope) of the lower hull at a ratio: the codes on either side of it.
 
-        A code is a `State` (capacity, loss, x); the hull begins with `ends`, and searches add its corners.
-        The ratio is n_hidden/n_features, the capacity per feature.
+        A code is a `State` (capacity, loss, x), and the ratio n_hidden/n_features a capacity. The hull is
+        that of `ends` and of the codes that descents find below it.
         """
         states = list(ends)
         for _ in range(_PRICES):
@@ -336,11 +332,11 @@ class _BlockSearch:
 
 
 def _hull_chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
-    """Return (low, high, multipliers): the states beside a ratio on the lower hull of loss over capacity.
+    """Return (low, high, multipliers): the states on either side of a ratio on the lower hull.
 
-    The multipliers of capacity are those at which a search could find a state below the hull: minus its slope
-    there, or three between its slopes if a state on it has this ratio, which then is both low and high.
-    States are (capacity, loss, x).
+    States are (capacity, loss, x), and the hull is of loss over capacity. Descents at these multipliers could
+    find a state below the hull: one, minus the slope at the ratio, or three between the slopes on both sides
+    if a state of this ratio is on the hull. That state is then both low and high.
     """
     left = [state for state in states if state[0] < ratio - _CORNER]
     right = [state for state in states if state[0] > ratio + _CORNER]
@@ -363,7 +359,7 @@ def _hull_chord(states: list[State], ratio: float) -> tuple[State, State, list[f
 
 
 def _make_part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
-    """Return the `BlockPart` of the model of `problem` at the variables x, with its share of the blocks."""
+    """Return the `BlockPart` of the model of `problem` at the variables x, a `share` of the blocks."""
     V, g, alpha, b, variance = problem.model(x)
     per = problem.losses(alpha, b, variance)[:, 0]
     units = problem.law.scale
@@ -385,7 +381,7 @@ def _make_part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
 
 
 def _is_same_code(left: BlockPart, right: BlockPart) -> bool:
-    """Return whether two kinds of blocks are one, up to the order and signs of their directions."""
+    """Return whether two kinds of blocks have equal capacities, coefficients, biases and noise."""
     return all(
         np.allclose(first, second, rtol=_EQUAL, atol=_EQUAL * np.abs(first).max())
         for first, second in (
@@ -400,15 +396,15 @@ def _is_same_code(left: BlockPart, right: BlockPart) -> bool:
 def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0) -> BlockOptimum:
     """Return the best macroscopic code of independent copies of a block at a ratio.
 
-    A block is a few features that depend on each other; a code says which combinations of them take how much
-    of a dimension, and with which coefficients and biases outputs read these. Macroscopic is the limit of
-    many blocks (`theory.unequal.block_losses`), with normal interference between them. Antipodal pairs,
-    polygons of exclusive features, dropped features and mixtures of two kinds of blocks are included.
+    A block is a few features that depend on each other. A code gives shares of dimensions to combinations of
+    them, and coefficients and biases to the outputs. In the macroscopic limit of many blocks
+    (`theory.unequal.block_losses`) interference between them is normal. Antipodal pairs, polygons of
+    exclusive features, dropped features and mixtures of two kinds of blocks are included.
 
     Parameters
     ----------
     law : Features
-        Of one block: at most 4 features, uniform or binary, with groups or without.
+        Law of one block: at most 4 features, uniform or binary, with groups or without.
     ratio : float
         n_hidden/n_features, from 1e-6 and below 1.
     starts, rng : int, Generator or int, optional
@@ -417,7 +413,7 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     Returns
     -------
     BlockOptimum
-        Its loss is that of a code; that no better code exists is not proved, see `gap`.
+        The best code found, not proved to be the best; see `gap`.
 
     Examples
     --------
@@ -454,7 +450,7 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
 
 
 def _matches_law(part: BlockPart, law: Features) -> bool:
-    """Return whether the stored losses of a block, `part`, are those of its coefficients under this law."""
+    """Return whether `part` has the losses that its coefficients, biases and noise have under `law`."""
     if part.b.shape != (law.n_features,):
         return False
     losses = block_losses(part.coefficients, part.b, part.noise**2, law).per_feature

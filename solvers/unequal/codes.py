@@ -28,13 +28,13 @@ class CodeAllocation:
     """The best codes of features that differ; see `allocate_codes`."""
 
     loss: float
-    """Loss per feature: the mean of importance times that of each."""
+    """Loss per feature: the mean of importance times the loss of each feature."""
     multiplier: float
     """Lagrange multiplier: by how much one more hidden neuron lowers n_features times the loss."""
     names: tuple[str, ...]
-    """Names of codes, which `code` counts; one for all sizes of cut polygons and of priority codes."""
+    """Names of codes, which `code` indexes; one for all sizes of cut polygons and of priority codes."""
     code: IntArray
-    """Code of each feature, shape (n_features,); of two equally good ones that of less capacity."""
+    """Code of each feature, shape (n_features,); of two equally good codes the one of less capacity."""
     capacity: FloatArray
     """n_hidden/n_features of this code, shape (n_features,)."""
     share: FloatArray
@@ -44,10 +44,10 @@ class CodeAllocation:
 
 
 class _Codes:
-    """Capacities and losses of codes and of the rug, for classes of features of one p and weight.
+    """Capacities and losses of codes and of the rug, for classes of features.
 
-    `weight` is importance times scale²; `codes` are names of the codes to compare, `models` the allowed
-    models, "tied", "balanced" or "free".
+    A class is all features of the same `p` and `weight`, importance times scale². `codes` are names of the
+    codes to compare; `models` says which models are allowed, "tied", "balanced" or "free".
     """
 
     def __init__(self, p: FloatArray, weight: FloatArray, codes: Sequence[str], models: str) -> None:
@@ -75,10 +75,9 @@ class _Codes:
         self.losses = np.where(losses[:, :1] > 0.0, np.exp(line(np.log(p))) * p**2, 0.0)
 
     def at(self, multiplier: float) -> tuple[IntArray, FloatArray]:
-        """Return the best code, an index into `names`, and its capacity, for each class at a multiplier.
+        """Return (code, capacity) of least weight * loss + multiplier * capacity for each class.
 
-        A class is of features of one p and weight; the code has the least weight * loss + multiplier *
-        capacity, with the capacity n_hidden/n_features of the code, or the best one of the rug.
+        The code is an index of `names`. Its capacity is n_hidden/n_features, or the best one in the rug.
         """
         inside = self.menu.rug(multiplier)
         rug = best_rug(self.values, self.p, inside)[2]
@@ -86,8 +85,8 @@ class _Codes:
         best = np.argmin(np.vstack([fixed, self.weight * rug + multiplier * inside]), axis=0)
         return best, np.append(self.ratio, 0.0)[best] + np.where(best == self.ratio.size, inside, 0.0)
 
-    def total(self, code: IntArray, capacity: FloatArray) -> FloatArray:
-        """Return weight times loss of each class at its code and capacity."""
+    def weighted_losses(self, code: IntArray, capacity: FloatArray) -> FloatArray:
+        """Return weight * loss of a feature of each class at its code, an index of `names`, and capacity."""
         columns = np.arange(self.p.size)
         losses = self.losses[np.minimum(code, self.ratio.size - 1), columns]
         mine = code == self.ratio.size
@@ -110,11 +109,11 @@ def allocate_codes(
 ) -> CodeAllocation:
     r"""Return the least loss of features that differ, over structured codes, the rug, and dropping.
 
-    The loss is that of the limit in which each feature of `law` has N copies, with N `n_hidden` neurons in
-    all, N -> infinity: copies of a feature can then share a code. Each code of `solvers.codes.envelope` is a
-    point (c, L), with the capacity c = n_hidden/n_features of the code and its loss L(p) per feature at scale
-    1. With a Lagrange multiplier lambda, feature i gets the code of least :math:`I_i s_i^2 L(p_i) + \lambda
-    c`, for the importance I_i and the scale s_i. The rug is the random code of Cowsik et al. (2024).
+    The loss is the limit N -> infinity for N copies of each feature of `law` on N `n_hidden` neurons, so that
+    copies of a feature can share a code. Each code of `solvers.codes.envelope` is a point (c, L), with the
+    capacity c = n_hidden/n_features of the code and its loss L(p) per feature at scale 1. With a Lagrange
+    multiplier lambda, feature i gets the code of least :math:`I_i s_i^2 L(p_i) + \lambda c`, for the
+    importance I_i and the scale s_i. The rug is the random code of Cowsik et al. (2024).
 
     Parameters
     ----------
@@ -130,9 +129,9 @@ def allocate_codes(
     Returns
     -------
     CodeAllocation
-        Exact to 1e-9, but for sizes of priority codes and cut polygons (codes without positive interference,
-        see `solvers.codes.envelope`) above 40, which are on a grid (1e-3), and for more than 64 different p,
-        between which losses are interpolated (1e-4).
+        The relative error is 1e-9. It is 1e-3 where a priority code or a cut polygon (see
+        `solvers.codes.envelope`) has a size above 40, as these sizes are on a grid, and 1e-4 for more than 64
+        different p, between which losses are interpolated.
 
     Raises
     ------
@@ -165,7 +164,9 @@ def allocate_codes(
     (upper_code, wide), (code, capacity) = (menu.at(multiplier) for multiplier in multipliers)
     left, right = float(counts @ capacity), float(counts @ wide)
     mixed = (m - left) / (right - left) if right > left else 0.0
-    losses = [float(counts @ menu.total(*choice)) for choice in ((code, capacity), (upper_code, wide))]
+    losses = [
+        float(counts @ menu.weighted_losses(*choice)) for choice in ((code, capacity), (upper_code, wide))
+    ]
     # One name for all sizes of a code.
     kinds = tuple(dict.fromkeys(menu.names))
     number = np.array([kinds.index(name) for name in menu.names])

@@ -41,9 +41,9 @@ _LEAST = 1e-300
 
 
 def end_losses(values: ValueDistribution, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the loss of a feature that is dropped, and of one kept exactly, for each p.
+    """Return (loss of a dropped feature, loss of one kept exactly) for each p.
 
-    `values` is the law of the value of a feature that is on.
+    `values` is the law of the value of a feature that is on. A ReLU loses negative values even if exact.
     """
     first, second = values.moment(1), values.moment(2)
     variance = p * (second - first**2 + (1.0 - p) * first**2)
@@ -54,10 +54,10 @@ def end_losses(values: ValueDistribution, p: FloatArray) -> tuple[FloatArray, Fl
 def best_rug(
     values: ValueDistribution, p: FloatArray, capacity: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return best scale, best bias and loss of features in the rug, at capacities between 0 and 1.
+    """Return (best scale, best bias, loss) of features in the rug, arrays of the shape of p and `capacity`.
 
-    The rug is the random code of Cowsik et al. (2024), a capacity a feature's share of a dimension. `values`
-    is the law of features that are on, with probability p.
+    The rug is the random code of Cowsik et al. (2024); a capacity, between 0 and 1, is a feature's share of a
+    dimension. A feature is on with probability p and then has the law `values`.
     """
     if values.uniform:
         optimum = rug.optimum(p, capacity)
@@ -71,7 +71,7 @@ def best_rug(
 
 
 def pair_losses(codes: tuple[str, ...], p: FloatArray) -> dict[int, FloatArray]:
-    """Return a dict from PAIR and SKEW, if among `codes`, to the loss at capacity 1/2 for each p."""
+    """Return {kind: losses for each p at capacity 1/2} of PAIR and SKEW, if `codes` names them."""
     losses = {}
     if "pairs" in codes:
         losses[PAIR] = np.asarray(antipodal_loss(p))
@@ -82,7 +82,12 @@ def pair_losses(codes: tuple[str, ...], p: FloatArray) -> dict[int, FloatArray]:
 
 @dataclass(frozen=True)
 class Curve:
-    """Lower convex envelope of a loss over its capacity; piece k + 1 is best below multipliers[k]."""
+    """Lower convex envelope of a feature's loss over its capacity, by the Lagrange multiplier of capacity.
+
+    kinds[k] is best for multipliers between multipliers[k] and multipliers[k - 1]. In the rug the capacity is
+    between `low` and `high`; `log_capacity` interpolates its logarithm over that of the multiplier, or is
+    None if the capacity is always `low`.
+    """
 
     kinds: tuple[int, ...]
     multipliers: FloatArray
@@ -95,10 +100,7 @@ class Curve:
         return np.asarray(self.kinds)[np.searchsorted(-self.multipliers, -multiplier)]
 
     def capacity_at(self, multiplier: FloatArray) -> FloatArray:
-        """Return the best capacity at each multiplier of a feature in the rug, a random code.
-
-        It has the least loss + multiplier * capacity; a capacity is the feature's share of a dimension.
-        """
+        """Return the capacity of least loss + multiplier * capacity in the rug, at each multiplier."""
         if self.log_capacity is None:
             return np.full(multiplier.shape, self.low)
         at = np.clip(np.log(np.maximum(multiplier, _LEAST)), self.log_capacity.x[0], self.log_capacity.x[-1])
@@ -106,10 +108,10 @@ class Curve:
 
 
 def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, end_loss: float) -> Any:
-    """Return minus the derivative of the loss f with respect to the capacity c, at all points but both ends.
+    """Return -df/dc, for the loss f and the capacity c, at all grid points but both ends.
 
-    Points are at c = c[0]^((1 + cos angle)/2), with even steps of `angle` from 0 to pi; f has the losses at
-    them, and `end_loss` is that at c = 1.
+    Grid points are c = c[0]^((1 + cos angle)/2), with equal steps of `angle` from 0 to pi; f has the losses
+    there, and `end_loss` is the loss at c = 1.
     """
     by_angle = c[1:-1] * np.log(c[0]) * -0.5 * np.sin(angle[1:-1])
     vanishes = float(
@@ -124,12 +126,11 @@ def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, end_loss: float) ->
 
 @lru_cache(maxsize=4096)
 def curve(values: ValueDistribution, p: float, codes: tuple[str, ...]) -> Curve:
-    """Return the convex envelope of a feature's loss over its capacity; `codes` add points to it.
+    """Return the convex envelope of a feature's loss over its capacity in the rug and in `codes`.
 
-    These are "pairs" and "skew pairs", with the capacity 1/2; others are ignored. The feature is on with
-    probability p, with a value of the law `values`. Losses are exact at the grid's points; slopes are those
-    of a spline of the logarithm of the loss, in an angle in which it is smooth up to c = 1. The slope of a
-    straight piece has an error of second order in the grid's step.
+    Of `codes` only "pairs" and "skew pairs" count, points of capacity 1/2. The feature is on with probability
+    p and then has the law `values`. Losses are exact at the grid's points; slopes are those of a spline of
+    the logarithm of the loss. The slope of a straight piece has an error of second order in the grid's step.
     """
     on = np.array([p])
     dropped, represented_loss = (float(end[0]) for end in end_losses(values, on))

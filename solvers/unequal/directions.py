@@ -36,13 +36,13 @@ class MeanField:
     b: FloatArray
     """Bias, with the mean of the interference."""
     capacity: FloatArray
-    """Share of each output's variance that is its own feature's."""
+    """Share of each output's variance that comes from its own feature."""
 
 
 def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights of the law of Q = sum_j strength_j u_j², divided by its mean.
+    """Return (nodes, weights) of a discrete law that approximates Q/E Q, Q = sum_j strength_j u_j².
 
-    The sum is over the features that are on, each with its probability p, u_j uniform on [0, 1].
+    The sum is over the features j that are on, each with its probability p_j, with u_j uniform on [0, 1].
     """
     # Each law of strength u² is put on a grid with the same mass and mean; they are convolved by FFT.
     mean = float(p @ strength) / 3.0
@@ -87,11 +87,11 @@ def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatAr
 def _best_outputs(
     p: FloatArray, sigma: FloatArray, nodes: FloatArray, weights: FloatArray, scale: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return best scale a (or `scale`), best bias b and loss of each output ReLU(a (x + noise) + b).
+    """Return arrays (scale a, bias b, loss): each output ReLU(a (x + noise) + b) at its best a and b.
 
-    x is on with probability p, and then uniform on [0, 1]. The noise is a mixture of normal laws: its
-    deviation is sigma sqrt(node), of these `nodes`, with probability `weights`; p and sigma have an entry for
-    each output.
+    a is `scale` if that is not None. x is on with probability p, and then uniform on [0, 1]. The noise is a
+    mixture of normal laws, of standard deviation sigma sqrt(nodes[k]) with probability weights[k]; p and
+    sigma have an entry for each output.
     """
     noise = sigma[:, None] * np.sqrt(nodes)
 
@@ -124,11 +124,11 @@ def _best_outputs(
 def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     r"""Return the loss of encodings of random directions where few features are on.
 
-    The interference of an output is not normal then. Given x, over random directions, it is normal with a
-    variance in proportion to :math:`Q = \sum_j \tau_j x_j^2`; the macroscopic loss is averaged over the law
-    of Q. Tied models W W' have k features with a direction of their own, and encodings of one squared length
-    a in the other m - k dimensions (:math:`\tau_j = 1`), with the best a, k and biases. Untied ones have the
-    capacities of `allocate` (:math:`\tau_j = c_j/v_j`), and the best scales and biases.
+    With few features on, the interference of an output is not normal. Given x, it is normal over random
+    directions with a variance proportional to :math:`Q = \sum_j \tau_j x_j^2`, and the macroscopic loss is
+    averaged over the law of Q. Tied models W W' have k features with a direction of their own, and encodings
+    of one squared length a in the other m - k dimensions (:math:`\tau_j = 1`), with the best a, k and biases.
+    Untied ones have the capacities of `allocate` (:math:`\tau_j = c_j/v_j`), and the best scales and biases.
 
     Parameters
     ----------
@@ -171,11 +171,11 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
 def _output_by_output(
     p: FloatArray, sigma: FloatArray, scale: FloatArray, law: tuple[FloatArray, FloatArray], a: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (a, bias, loss) of each output ReLU(a (x + noise) + bias), with x in units of its scale.
+    """Return arrays (a, bias, loss) of outputs ReLU(a (x + noise) + bias), with x in units of its scale.
 
-    The bias is the best, and the factor a too if that is None. x is on with probability p, and then uniform
-    on [0, 1]; the noise is normal with the deviation sigma sqrt(node), and `law` has the nodes and their
-    probabilities. If all of `scale`, the features' scales, are equal, more than 32 outputs are interpolated
+    The bias is the best one, and so is a if the argument is None. x is on with probability p, and then
+    uniform on [0, 1]; the noise is normal of standard deviation sigma sqrt(node), and `law` is (nodes, their
+    probabilities). `scale` has the features' scales; if all are equal, more than 32 outputs are interpolated
     in log p.
     """
     nodes = np.geomspace(p.min(), p.max(), _CHANCES)
@@ -191,9 +191,9 @@ def _output_by_output(
 
 
 def _tied_model(law: Features, m: int) -> MeanField:
-    """Return the tied model, n_hidden = m, of least loss over how many features have their own direction.
+    """Return the tied model of m hidden neurons with the best number of features of their own direction.
 
-    The others have one length, the best.
+    The encodings of the other features have one length, the best.
     """
     order = np.argsort(-law.variance, kind="stable")
     tail = np.cumsum(law.variance[order][::-1])[::-1]

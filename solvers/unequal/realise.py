@@ -17,13 +17,11 @@ _ROUNDS, _NEAR = 2000, 1e-12
 
 
 def tight_frame(squares: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
-    """Return F (n, size) with F'F = 1 and rows of the squared lengths `squares`, to 1e-12 relative.
+    """Return F (n, size) with F'F = I whose rows have the squared lengths `squares`, in (0, 1).
 
-    Raise a ValueError if the lengths are not met.
-
-    Alternating projections of Tropp, Dhillon, Heath and Strohmer (2005) from random directions: rows to their
-    lengths, then the nearest F with orthonormal columns. Rows are scaled by the ratio of the odds of their
-    squared lengths, which is Newton's step where no other row is near. `squares` lie in (0, 1).
+    The relative error of the lengths is 1e-12, else a ValueError is raised. The method is the alternating
+    projections of Tropp, Dhillon, Heath and Strohmer (2005) from random directions: rows to their lengths,
+    then F to the nearest matrix with orthonormal columns.
     """
     frame = rng.standard_normal((squares.size, size))
     frame *= np.sqrt(squares / np.sum(frame**2, axis=1))[:, None]
@@ -48,23 +46,24 @@ def realise(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Return a model ReLU(W_out W_in x + b) whose outputs have the capacities of a split.
 
-    Features of the rug share a random projection whose diagonal c has their capacities (shares of a hidden
-    dimension), scaled so that output i has the scale a_i that `allocate` found best (the page "Features that
-    differ"). Features that are kept have a hidden neuron each, pairs one for both. Biases take off the mean
-    of the interference.
+    Features of the rug share a random projection, with their capacities (shares of a hidden dimension) on its
+    diagonal, scaled so that output i has the best scale a_i of `allocate` (the page "Features that differ").
+    Features kept exactly have a hidden neuron each, a pair has one for both. Biases subtract the mean of the
+    interference.
 
     Parameters
     ----------
     split : Allocation, or (n,) array_like of float
-        What `allocate` found, or capacities that sum to a whole number: 0 drops a feature, 1 keeps it
-        exactly, all others share one projection. Scales and biases are then the best ones.
+        Result of `allocate`, or capacities that sum to a whole number: 0 drops a feature, 1 keeps it exactly,
+        all others share one projection. Scales and biases are then the best ones.
     law, rng : Features, Generator or int
-        The law of independent features that the split is for, and what draws the projection.
+        Law of the independent features of the split, and source of randomness of the projection.
 
     Returns
     -------
     W_out, W_in, b : (n, n_hidden), (n_hidden, n), (n,) ndarray of float64
-        With capacities met to 1e-12, by some ten rounds of O(n n_hidden²) where n is several times n_hidden.
+        Relative errors of the capacities are 1e-12, after some ten rounds of O(n n_hidden²) if n is several
+        times n_hidden.
 
     Raises
     ------

@@ -14,10 +14,9 @@ _GAINS = 200  # own weights of an output that are tried before the best is refin
 
 
 def _output_loss(target_weight: float, other: float, p: float, largest: float) -> float:
-    """Return the least loss, over b and 0 <= v <= largest, of one output, whose target is the feature x.
+    """Return the least of E (x - ReLU(v (target_weight x + other y) + b))^2 over b and 0 <= v <= largest.
 
-    The loss is E (x - ReLU(v (target_weight x + other y) + b))^2; x and y are on with probability p, and
-    then uniform on [0, 1].
+    The features x, the target, and y are on with probability p, and then uniform on [0, 1].
     """
 
     def loss(v: float) -> float:
@@ -39,9 +38,9 @@ def alignment_frontier(
     r"""Return the least loss found of two features on one neuron, for each bound on the neuron's impurity.
 
     The network is :math:`\mathrm{ReLU}(V\,\mathrm{ReLU}(W x + \beta) + c)` with two features, one neuron that
-    is never off, and a row of W of length 1. At each impurity the output weights and biases are searched for
-    in one dimension each; the exact loss is of double precision. A neuron that can be off may reach a lower
-    loss, so this is an upper bound of the least loss. It is close where such a neuron gains little.
+    is never off, and a row of W of length 1. At each impurity the output weights and biases minimise the
+    exact loss, in double precision. A neuron that can be off may reach a lower loss, so the result is an
+    upper bound of the least loss, close to it where such a neuron gains little.
 
     Parameters
     ----------
@@ -56,7 +55,7 @@ def alignment_frontier(
     Returns
     -------
     ndarray of float
-        Loss summed over both features, at most that of the impurities before. Shape of `impurity`.
+        Loss summed over both features, not increasing, with the shape of `impurity`.
 
     Examples
     --------

@@ -29,7 +29,7 @@ class Basins:
     importance: float
     starts: int
     best: int
-    """How many end at the global minimum."""
+    """Number of flows that end at the global minimum."""
     fraction: float
     low: float
     high: float
@@ -57,9 +57,9 @@ def pair_basins(
 ) -> Basins:
     r"""Return how often gradient flow from random starts ends at the global minimum, for two features.
 
-    The flow is dx/dt = -grad L for the exact loss per feature, by Heun's method with steps adapted to an
-    error of 1e-4, then by Newton's. An end counts as the global minimum if its loss is within 1e-7, relative,
-    of the least one, that of `phase_diagram`.
+    The flow is dx/dt = -grad L for the exact loss per feature, integrated by Heun's method with steps adapted
+    to an error of 1e-4 and finished by Newton's method. An end counts as the global minimum if its loss is
+    within a relative difference of 1e-7 of the least one, that of `phase_diagram`.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def pair_basins(
         Probability that a feature is on, and importance of the second feature; ranges and errors are those of
         `phase_diagram`.
     bias : bool, optional
-        Whether the biases flow. Otherwise they stay zero.
+        Whether the biases are free. Otherwise they stay zero.
     starts, rng, init_std : int, Generator, float, optional
         Number of starts, up to a million, and what draws the initial encodings, independent and normal with
         this standard deviation; biases start at 0.

@@ -46,15 +46,16 @@ def certify(
     p, importance : float
         Probability that a feature is on, and importance of the second feature, as for `phase_diagram`.
     bias, imbalance : bool, (2,) array_like of float, optional
-        Whether the models bounded have free biases, or else b = 0; and the range that abs(w1² - w2²) of their
-        encodings lies in, by default any.
+        Whether the bound is for models with free biases, or with b = 0; and the range of abs(w1² - w2²) of
+        their encodings w1 and w2, by default any.
     gap, most_boxes : float, int, optional
-        Gap to reach, relative to `loss`, at least 1e-7; boxes after which the bound is returned as it is.
+        Gap to reach, relative to `loss`, at least 1e-7; most boxes, after which the bound reached is
+        returned.
 
     Returns
     -------
     Certificate
-        Its `gap` is above `gap` times `loss` if the boxes ran out, or if a better model than `loss` exists.
+        Its `gap` is above `gap` times `loss` if the boxes ran out, or if a model has a loss below `loss`.
 
     Examples
     --------
@@ -93,7 +94,7 @@ def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: flo
     bias : bool, optional
         Whether the biases are free, or else 0.
     gap : float, optional
-        How near to its loss the lower bound is to come, relative to the loss. Errors are those of `certify`.
+        Largest (loss - lower bound)/loss to reach. Errors are those of `certify`.
 
     Returns
     -------

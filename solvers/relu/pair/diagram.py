@@ -45,15 +45,16 @@ class PhaseDiagram:
     phase: IntArray
     """Index into `PHASES`. Shape (n_p, n_r)."""
     family_W: FloatArray
-    """Best minimum that is antipodal, drops a feature, has one sign. Shape (n_p, n_r, 3, 2)."""
+    """Encodings of the best minimum of each of the `families`. Shape (n_p, n_r, 3, 2)."""
     family_loss: FloatArray
-    """Their losses, infinite where no such minimum was found. Shape (n_p, n_r, 3)."""
+    """Losses of `family_W`, inf where no such minimum was found. Shape (n_p, n_r, 3)."""
 
 
 def families(W: FloatArray, bias: bool) -> IntArray:
-    """Return 0 where w1 w2 < 0, 1 where an encoding is zero, 2 where w1 w2 > 0, for W of shape (..., 2).
+    """Return 0 where w1 w2 < 0, 1 where w1 or w2 is zero, 2 where w1 w2 > 0, for W = (w1, w2), (..., 2).
 
-    With free biases (`bias`) encodings below 1e-5 count as zero.
+    These numbers stand for the families antipodal, dropped and same sign. With free biases (`bias`)
+    encodings below 1e-5 count as zero.
     """
     dropped = np.min(np.abs(W), axis=-1) <= (_ZERO if bias else 0.0)
     return np.where(dropped, _DROPPED, np.where(W[..., 0] * W[..., 1] < 0.0, _ANTIPODAL, _SAME))
@@ -61,7 +62,7 @@ def families(W: FloatArray, bias: bool) -> IntArray:
 
 @lru_cache(maxsize=8)
 def _output_losses_on_lattice(p: float, bias: bool) -> FloatArray:
-    """Return both outputs' losses at pairs of encodings on a lattice, (26, 51, 2), least over the biases.
+    """Return both outputs' losses at pairs of encodings on a lattice, (26, 51, 2), at their best biases.
 
     The model is two features in one dimension, on with probability p and then uniform on [0, 1]. The first
     encoding is 0, 0.1, ..., 2.5, the second -2.5 to 2.5; without `bias` biases are 0. The array is read-only
@@ -75,10 +76,10 @@ def _output_losses_on_lattice(p: float, bias: bool) -> FloatArray:
 
 
 class _Column:
-    """Column of the phase diagram: the best minimum of each family at one p, for all importances r.
+    """Column of the phase diagram: at one p and each importance, the best minimum of each family.
 
-    `x`, (r.size, 3, 4), has (w1, w2, b1, b2) of each, `loss`, (r.size, 3), its loss; biases are free, or 0
-    without `bias`.
+    `r` has the importances. `x`, (r.size, 3, 4), has (w1, w2, b1, b2) of each minimum, `loss`, (r.size, 3),
+    its loss; biases are free, or 0 without `bias`.
     """
 
     def __init__(self, p: float, r: FloatArray, bias: bool, workers: int | None):
@@ -87,10 +88,10 @@ class _Column:
         self.loss = np.full((r.size, 3), np.inf)
 
     def keep(self, at: IntArray, x: FloatArray, loss: FloatArray) -> None:
-        """Store the points x[k], at the importances r[at[k]], that have a lower loss than the stored minima.
+        """Store the points x[k], at the importances r[at[k]], whose loss is below that of the stored minimum.
 
-        A point is (w1, w2, b1, b2), two encodings and biases, and competes with minima of its family:
-        antipodal, one dropped, or one sign. Its first encoding gets a positive sign, in place.
+        A point is (w1, w2, b1, b2), and is compared with the minimum of its family (`families`). The sign of
+        its encodings is changed in place so that the first one is not negative.
         """
         first = np.where(x[:, 0] != 0.0, x[:, 0], x[:, 1])
         x[:, :2] *= np.where(first < 0.0, -1.0, 1.0)[:, None]
@@ -105,8 +106,8 @@ class _Column:
     def polish(self, at: IntArray, x: FloatArray, fit: bool) -> None:
         """Move x[k] to a minimum at the importance r[at[k]], in place, and store it if its loss is lower.
 
-        A row of x is (w1, w2, b1, b2), two encodings and biases. With `fit`, biases begin at their best for
-        the encodings.
+        A row of x is (w1, w2, b1, b2), two encodings and biases. With `fit` the biases start at the best ones
+        for the encodings.
         """
 
         def move(part: slice) -> tuple[FloatArray]:
@@ -116,10 +117,10 @@ class _Column:
         self.keep(at, x, *parallel_concat(move, at.size, self.workers, least=16))
 
     def search(self) -> None:
-        """Search for the minima at all importances, and store them.
+        """Search for the minima of all families at all importances, and store them.
 
-        Newton's method starts at minima over a lattice of encodings, at states without one feature, and at
-        the minima of neighbouring importances.
+        Newton's method starts at local minima over a lattice of encodings, at models with one feature
+        dropped, and at the minima of neighbouring importances.
         """
         every = np.arange(self.r.size)
         if self.bias:
@@ -151,9 +152,9 @@ def phase_diagram(
 ) -> PhaseDiagram:
     r"""Return the models of two features in one dimension with the least exact loss, on a grid.
 
-    The best biases follow in closed form, so the search has two dimensions. Local minima of a lattice of
-    encodings (spacing 0.1 up to 2.5), states with one feature dropped, their neighbourhoods and the
-    neighbours' solutions are polished by Newton's method. This does not prove that none is missed: see
+    The best biases follow in closed form, so the search has two dimensions. Newton's method starts at local
+    minima over a lattice of encodings (spacing 0.1 up to 2.5), at and near models with one feature dropped,
+    and at the solutions of neighbouring grid points. This does not prove that no minimum is missed: see
     `certify`. The page "Small ReLU models" of the documentation describes the phases.
 
     Parameters

@@ -71,9 +71,10 @@ def _conditional_loss(a: float, t: float, p: float, out: FloatArray) -> None:
 
 @inlined
 def _gauss_nodes(a: float, m: float, b: float, p: float) -> Iterator[tuple[float, float]]:
-    """Yield (x2, weight) of a rule for the mean over feature 2 that is exact for piecewise cubics.
+    """Yield (x2, weight) of a quadrature rule for means over feature 2, exact for piecewise cubics of x2.
 
-    The pieces end where b + m x2 is 0 or -a. Feature 2 is 0, or on with probability p and uniform on [0, 1].
+    The breakpoints are where b + m x2 is 0 or -a. Feature 2 is on with probability p and then uniform on
+    [0, 1], else 0.
     """
     yield 0.0, 1.0 - p  # the other feature is off
     first, second = _zero_crossing(b, m), _zero_crossing(a + b, m)
@@ -151,7 +152,7 @@ def _evaluate_cubic(c: FloatArray, s: float) -> float:
 def _rising_roots(y: FloatArray, roots: FloatArray) -> int:
     """Write where the cubic through y at 0, 1/3, 2/3, 1 rises through 0 to `roots`; return their number.
 
-    Roots between -1/6 and 7/6 are looked for.
+    Only roots between -1/6 and 7/6 are written.
     """
     c = np.empty(4)
     d1, d2, d3 = y[1] - y[0], y[2] - 2.0 * y[1] + y[0], y[3] - 3.0 * y[2] + 3.0 * y[1] - y[0]
@@ -185,10 +186,10 @@ def _rising_roots(y: FloatArray, roots: FloatArray) -> int:
 
 @kernel
 def least_over_bias(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, float]:
-    """Return the bias at which the lower bound of an output's loss over a box is least, and that bound.
+    """Return (bias, lower bound of an output's loss over a box at this bias), with the bias of least bound.
 
-    The loss is E (x1 - ReLU(a x1 + m x2 + b))^2, the box a0 <= a <= a1, m0 <= m <= m1; for a point the bound
-    is the loss. Features are on with probability p, and uniform on [0, 1] then.
+    The loss is E (x1 - ReLU(a x1 + m x2 + b))^2, the box a0 <= a <= a1, m0 <= m <= m1; if the box is a point,
+    the bound is the loss. Features are on with probability p, and uniform on [0, 1] then.
     """
     point = a0 == a1 and m0 == m1
     n = 4 if point else 10
@@ -259,8 +260,9 @@ def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: Float
 def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
     """Minimise L = (F1 + r F2)/2 over the first `free` entries of x = (w1, w2, b1, b2) in place; return L.
 
-    F1, F2, r and p are those of `derivatives`. Newton steps are along |H|, the Hessian with the absolute
-    values of its eigenvalues, so that L falls.
+    F1 and F2 are the losses of the two outputs, r is the importance of the second feature, p the probability
+    that a feature is on. Newton's method takes the absolute values of the Hessian's eigenvalues, so that L
+    falls.
     """
     grad, hess = np.empty(4), np.empty((4, 4))
     first, second = derivatives(x, r, p, grad, hess)
@@ -298,9 +300,9 @@ def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
 
 @inner
 def _least_output_loss(w: float, v: float, p: float, biased: bool) -> tuple[float, float]:
-    """Return the least of E (x1 - ReLU(w (w x1 + v x2) + b))^2 over b, and that b.
+    """Return (least E (x1 - ReLU(w (w x1 + v x2) + b))^2 over b, this b); b is 0 unless `biased`.
 
-    Unless `biased`, b is 0. Features are on with probability p, and uniform on [0, 1] then.
+    Features are on with probability p, and uniform on [0, 1] then.
     """
     if biased:
         b, loss = least_over_bias(w * w, w * w, w * v, w * v, p)
@@ -310,11 +312,11 @@ def _least_output_loss(w: float, v: float, p: float, biased: bool) -> tuple[floa
 
 @kernel
 def least_loss_table(first: FloatArray, second: FloatArray, p: float, biased: bool) -> FloatArray:
-    """Return both outputs' losses for all pairs of encodings, (first.size, second.size, 2).
+    """Return both outputs' losses for all encodings w of `first` and v of `second`.
 
-    A pair is a number of `first` and one of `second`, w and v: output 1 is ReLU(w (w x1 + v x2) + b1), output
-    2 is ReLU(v (w x1 + v x2) + b2). Biases are the best ones if `biased`, else 0; features are on with
-    probability p, and uniform on [0, 1] then.
+    The shape is (first.size, second.size, 2). Output 1 is ReLU(w (w x1 + v x2) + b1), output 2 is
+    ReLU(v (w x1 + v x2) + b2). Biases are the best ones if `biased`, else 0; features are on with probability
+    p, and uniform on [0, 1] then.
     """
     losses = np.empty((first.size, second.size, 2))
     for i in range(first.size):
@@ -329,9 +331,9 @@ def least_loss_table(first: FloatArray, second: FloatArray, p: float, biased: bo
 def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) -> FloatArray:
     """Minimise the loss from each row (w1, w2, b1, b2) of x, in place, at the importances r; return losses.
 
-    A row's loss is (F1 + r F2)/2 of both outputs' losses, r the importance of the second feature, at the
-    probability p that a feature is on. Biases are free if `biased`, else stay. With `fit`, they begin at
-    their best for the encodings.
+    The loss of row k is (F1 + r[k] F2)/2, with the losses F1 and F2 of the outputs and the importance r[k] of
+    the second feature; p is the probability that a feature is on. Biases are free if `biased`, else they
+    stay. With `fit` they start at the best ones for the encodings.
     """
     losses = np.empty(x.shape[0])
     for i in range(x.shape[0]):
@@ -391,7 +393,7 @@ def bound_below(
     F1 and F2 are the outputs' losses. Encodings have |w1| <= edges[0], |w2| <= edges[1], and |w1^2 - w2^2| in
     the interval `imbalance`; r is the importance of the second feature, p the probability that a feature is
     on, and biases are free if `biased`, else 0. Boxes are halved until the bound is above `loss` - `gap`, or
-    `most` boxes are used; it is inf if no box has such an imbalance.
+    `most` boxes are used. The bound is inf if no encodings have such an imbalance.
     """
     # Best first: the box with the lowest bound is halved until that bound is within `gap` of `loss`.
     box = (0.0, edges[0], -edges[1], edges[1])
@@ -417,7 +419,7 @@ def bound_below(
 
 @inner
 def _follow_flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[float, int]:
-    """Follow dx/dt = -grad L in place by at most `most` Heun steps; return (loss, 1 at a minimum or 0).
+    """Follow dx/dt = -grad L in place by at most `most` Heun steps; return (L, 1 if at a minimum, else 0).
 
     L is (F1 + r F2)/2 of both outputs' losses, r the importance of the second feature, p the probability that
     a feature is on; the first `free` entries of x = (w1, w2, b1, b2) move.
@@ -448,10 +450,11 @@ def _follow_flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tup
 
 @kernel
 def follow_flows(x: FloatArray, r: float, p: float, biased: bool, most: int) -> tuple[FloatArray, IntArray]:
-    """Follow gradient flow from every row of x in place; return (losses, 1 where at a minimum or 0).
+    """Follow gradient flow from every row of x in place; return (losses, 1 where at a minimum, else 0).
 
-    Rows are (w1, w2, b1, b2), encodings and biases; these stay unless `biased`. The flow descends
-    (F1 + r F2)/2, the loss at p, with the importance r of the second feature, in at most `most` steps.
+    Rows are (w1, w2, b1, b2), encodings and biases; the biases stay unless `biased`. The flow descends
+    (F1 + r F2)/2, with the losses of the outputs at the probability p that a feature is on and the importance
+    r of the second feature, in at most `most` steps.
     """
     losses, statuses = np.empty(x.shape[0]), np.empty(x.shape[0], np.int64)
     for i in range(x.shape[0]):

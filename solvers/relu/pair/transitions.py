@@ -35,9 +35,9 @@ class Transitions:
     phase_before: IntArray
     phase_after: IntArray
     jump: FloatArray
-    """Largest step of an encoding's absolute value."""
+    """Largest change of an encoding's absolute value at the transition."""
     slope_drop: FloatArray
-    """By how much the slope of the least loss per feature over the importance falls."""
+    """Fall, at the transition, of d(least loss per feature)/d(importance)."""
     is_jump: npt.NDArray[np.bool_]
     """Whether `jump` is above 1e-3."""
 
@@ -52,14 +52,14 @@ class Transitions:
 
 
 def _encoding_steps(diagram: PhaseDiagram) -> FloatArray:
-    """Return the largest change of an encoding's size from each importance of a diagram to the next."""
+    """Return the largest change of |w1| or |w2| from each importance of a diagram to the next, (n_r - 1,)."""
     return np.asarray(np.max(np.abs(np.diff(np.abs(diagram.W[0, :, :, 0]), axis=0)), axis=-1))
 
 
 def _slope_of_least_loss(diagram: PhaseDiagram, k: int) -> float:
-    """Return the slope of the least loss over the importance, at the k-th importance of the diagram.
+    """Return d(least loss)/d(importance) at the k-th importance of the diagram.
 
-    It is half the squared error of the second feature, as the loss is (F1 + importance F2)/2.
+    As the loss is (F1 + importance F2)/2, the slope is F2/2, half the squared error of the second feature.
     """
     w, v = diagram.W[0, k, :, 0]
     return 0.5 * row_loss([v * v, v * w], 0, float(diagram.b[0, k, 1]), float(diagram.p[0])).loss
@@ -68,8 +68,8 @@ def _slope_of_least_loss(diagram: PhaseDiagram, k: int) -> float:
 def _bracket_change(p: float, low: float, high: float, bias: bool) -> PhaseDiagram:
     """Return the diagram at both ends of a bracket around the first change of phase as importance grows.
 
-    The bracket is searched for between the importances `low` and `high`, to 1e-9; without a change it is
-    around the largest step of the encodings. `bias` says whether biases are free, or else 0.
+    The bracket lies between the importances `low` and `high` and has a relative width of 1e-9. If no phase
+    changes, it is around the largest change of the encodings. Biases are free if `bias`, else 0.
     """
     while True:
         diagram = phase_diagram([p], np.geomspace(low, high, _PARTS + 1), bias=bias)
@@ -84,9 +84,8 @@ def _transitions_between(p: float, low: float, high: float, bias: bool) -> list[
     """Return the transitions between two importances as rows (p, importance, before, after, jump, drop).
 
     The two importances are `low` and `high`; biases are free if `bias`, else 0. In a row, before and after
-    are the phases (indices into `PHASES`) below and above the importance of the transition; jump is the
-    largest change of an encoding's absolute value there, drop the fall of the slope of the least loss over
-    the importance.
+    are the phases (indices of `PHASES`) below and above the importance of the transition; jump is the largest
+    change of an encoding's absolute value there, drop the fall of d(least loss)/d(importance).
     """
     if high <= low * (1.0 + 10.0 * _WIDTH):
         return []
@@ -114,9 +113,9 @@ def _transitions_between(p: float, low: float, high: float, bias: bool) -> list[
 def _jump_to_mirror_image(p: float, bias: bool) -> list[tuple[float, ...]]:
     """Return [(p, importance, before, after, jump, drop)] for the jump at importance 1, [] if there is none.
 
-    The best model jumps to its mirror image there, unless it is symmetric. Before and after are phases
-    (indices into `PHASES`), jump is the change of an encoding's size, drop the fall of the least loss's slope
-    over the importance. Biases are free if `bias`, else 0.
+    At importance 1 the best model jumps to its mirror image, unless it is symmetric. Before and after are
+    phases (indices of `PHASES`), jump is the change of an encoding's absolute value, drop the fall of
+    d(least loss)/d(importance). Biases are free if `bias`, else 0.
     """
     diagram = phase_diagram([p], [1.0], bias=bias)
     w, v = np.abs(diagram.W[0, 0, :, 0])
@@ -149,8 +148,8 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
     Returns
     -------
     Transitions
-        `importance` to 1e-9 relative for jumps. Where a feature enters continuously it is late by about 1e-5
-        times a constant; `theory.relu.onset_importance` is exact.
+        At a jump the relative error of `importance` is 1e-9. Where a feature enters continuously,
+        `importance` is too large by about 1e-5 times a constant; `theory.relu.onset_importance` is exact.
 
     Examples
     --------

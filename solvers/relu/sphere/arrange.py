@@ -27,17 +27,17 @@ class Thomson:
     W: FloatArray
     """Best arrangement, unit vectors. Shape (n_features, n_hidden)."""
     energy: float
-    """Its energy, summed over ordered pairs."""
+    """Energy of `W`, summed over ordered pairs."""
     gradient_norm: float
-    """Norm of the gradient on the sphere there: how far from stationary."""
+    """Norm of the gradient on the sphere at `W`."""
     energies: FloatArray
-    """Energies at the end of every start, in their order. Shape (starts,)."""
+    """Final energy of the descent from each start. Shape (starts,)."""
     gradient_norms: FloatArray
-    """Norms of the gradient there. Shape (starts,)."""
+    """Final norm of the gradient of each descent. Shape (starts,)."""
     hits: int
-    """How many starts ended at the best energy, to 1e-7 beside 1 + energy."""
+    """Number of starts that ended within 1e-7 (1 + energy) of the best energy."""
     geometry: Geometry
-    """What the best arrangement looks like."""
+    """Inner products and orthogonal parts of the best arrangement."""
     status: Status
     """CONVERGED if the gradient is within the tolerance, STALLED if rounding or a kink stopped the descent,
     STEPS if its steps ran out."""
@@ -55,10 +55,9 @@ def energy_and_gradient(W: FloatArray, bias: float) -> tuple[float, FloatArray]:
 
 
 def _energy_of_directions(x: FloatArray, shape: tuple[int, int], bias: float) -> tuple[float, FloatArray]:
-    """Return the energy at the directions W of the rows of x, and its gradient with respect to x.
+    """Return sum_(i != j) ReLU(W_i.W_j + bias)^2, W_i the unit vector along row i of x, and its gradient.
 
-    The energy is sum_(i != j) ReLU(W_i.W_j + bias)^2. x and the gradient are flat; `shape` is that of the
-    matrix of rows.
+    x and the gradient with respect to x are flat; `shape` is (n, m), for n rows.
     """
     W = x.reshape(shape)
     lengths = np.sqrt(np.einsum("ik,ik->i", W, W))[:, None]
@@ -70,8 +69,8 @@ def _energy_of_directions(x: FloatArray, shape: tuple[int, int], bias: float) ->
 def energy_hessian(W: FloatArray, bias: float) -> FloatArray:
     """Return the Hessian of the energy on the sphere, (n m, n m), 0 along the normals.
 
-    The energy of the unit vectors W, (n, m), is sum_(i != j) ReLU(W_i.W_j + bias)^2. An inner product of just
-    -bias counts as smaller.
+    The energy of the unit vectors W, (n, m), is sum_(i != j) ReLU(W_i.W_j + bias)^2. At its kink ReLU counts
+    as off.
     """
     n, m = W.shape
     over = W @ W.T + bias
@@ -119,8 +118,8 @@ def thomson(
     r"""Return the unit vectors of least energy from many random starts (a generalised Thomson problem).
 
     The energy is :math:`\sum_{i \ne j} \mathrm{ReLU}(W_i \cdot W_j + b)^2`, `theory.relu.thomson_energy`.
-    L-BFGS-B on the directions of free rows; the best end is finished by Newton's method, and has converged
-    where the gradient's norm is below 1e-12 n. Bounds from below are
+    Descents are by L-BFGS-B on the directions of free rows; the best end is refined by Newton's method, and
+    has converged where the gradient's norm is below 1e-12 n. Lower bounds are
     `superposition.theory.relu.thomson_bound` and `linear_programming_bound`.
 
     Parameters
@@ -130,7 +129,7 @@ def thomson(
     bias : float, optional
         b, from -1 to 0: inner products up to -b add nothing to the energy.
     starts, steps, rng : int, int, Generator, optional
-        Uniformly random arrangements to start from, the steps after which each ends, and what draws them.
+        Number of uniformly random starts, most steps of each descent, and what draws the starts.
     workers : int, optional
         Threads that share the starts; all of Numba's by default. The result does not depend on it.
 

@@ -18,9 +18,9 @@ MOST_HIDDEN, MOST_FEATURES = 10**5, 10**9
 
 
 def _harmonics(m: int, degree: int) -> list[Chebyshev]:
-    """Return Gegenbauer's polynomials of degrees 0 to `degree`, for the sphere in m dimensions, each 1 at 1.
+    """Return Gegenbauer polynomials of degrees 0 to `degree` for the sphere in m dimensions, each 1 at 1.
 
-    They are functions of inner products. On the two points of m = 1 only degrees 0 and 1 differ, and are all.
+    For m = 1, a sphere of two points, only degrees 0 and 1 are returned: the others have the same values.
     """
     if m == 1:  # two points: only even and odd
         return [Chebyshev([1.0]), Chebyshev([0.0, 1.0])]
@@ -43,12 +43,12 @@ def _candidate_extrema(f: Chebyshev, low: float, high: float) -> FloatArray:
 
 
 def _linear_programme(objective: FloatArray, m: int, t: float, degree: int) -> tuple[float, float]:
-    """Return f_0 and h(1) of the best positive definite polynomial h below the kernel ReLU(c - t)^2.
+    """Return f_0 and h(1) of the polynomial h(c) <= ReLU(c - t)^2 of least sum of objective[k] f_k.
 
-    h is a sum of f_k times Gegenbauer's polynomials of the degrees k up to `degree`, each 1 at 1, for the
-    sphere in m dimensions, with f_k >= 0 for k >= 1; c is an inner product. The best h has the least sum of
-    objective[k] f_k. Where h exceeds the kernel between the points tried, both numbers are lowered by the
-    excess. RuntimeError if the linear program is not solved.
+    h is the sum of f_k times Gegenbauer polynomials of degrees k up to `degree`, each 1 at 1, for the sphere
+    in m dimensions, with f_k >= 0 for k >= 1; c is an inner product. If h exceeds the kernel ReLU(c - t)^2
+    between the grid points, both results are lowered by the excess. RuntimeError if the linear program is not
+    solved.
     """
     basis = _harmonics(m, degree)
     objective = objective[: len(basis)]
@@ -79,14 +79,14 @@ def _linear_programme(objective: FloatArray, m: int, t: float, degree: int) -> t
 
 
 def linear_programming_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degree: int = 9) -> float:
-    r"""Return the linear programming bound: an energy below which no arrangement of unit vectors lies.
+    r"""Return the linear programming bound: a lower bound of the energy of all arrangements of unit vectors.
 
     For a polynomial :math:`h(c) = \sum_k f_k P_k(c) \le \mathrm{ReLU}(c + b)^2` on [-1, 1], with Gegenbauer
     polynomials P_k and f_k >= 0 for k >= 1, the energy is at least :math:`n^2 f_0 - n h(1)`; the program
     finds the best h. The method is Delsarte's and Yudin's (Discrete Math. Appl. 3 (1993) 75). The program
-    compares h with the kernel on a grid of c; the most by which h exceeds it in between, about 1e-9, is taken
-    off. Where n is a multiple of 5 the bound *equals* the energy of n/5 pentagons in 2 dimensions, from
-    degree 8 on.
+    compares h with the kernel on a grid of c; the largest excess of h between grid points, about 1e-9, is
+    subtracted. Where n is a multiple of 5 the bound *equals* the energy of n/5 pentagons in 2 dimensions,
+    from degree 8 on.
 
     Parameters
     ----------

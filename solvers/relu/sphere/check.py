@@ -20,9 +20,10 @@ class SphereCheck:
     sphere : Thomson
         The best arrangement of unit vectors.
     unit_loss, common_loss : float
-        L_1/n, per feature, of it as it is, a third of its energy over n, and with the best common length.
+        L_1/n, the loss per feature with one feature on: of unit vectors, energy/(3 n); and of vectors of the
+        best common length.
     unbiased, biased : Minimum
-        The minimisers of L_1/n without bias, and with a bias for each output.
+        The models of least L_1/n without bias, and with a bias for each output.
     unbiased_gap, biased_gap : float
         Largest difference between sorted inner products of their directions and the sphere's; nan if some
         features are not represented.
@@ -38,9 +39,10 @@ class SphereCheck:
 
 
 def _inner_product_gap(sphere: FloatArray, model: Minimum) -> float:
-    """Return the largest difference of sorted inner products between unit vectors, `sphere`, and a model.
+    """Return the largest difference between the sorted inner products of unit vectors and a model's.
 
-    It is nan if the model does not represent all features.
+    `sphere` has the unit vectors as rows; a model's inner products are those of its encodings' directions.
+    Return nan if the model does not represent all features.
     """
     if not represented(model.W, model.b).all():
         return float("nan")
@@ -53,7 +55,7 @@ def _inner_product_gap(sphere: FloatArray, model: Minimum) -> float:
 def sphere_check(
     n_features: int, n_hidden: int, *, starts: int = 32, rng: np.random.Generator | int | None = 0
 ) -> SphereCheck:
-    """Return the best arrangement on the sphere beside the tied models of least loss with one feature on.
+    """Return the best arrangement on the sphere and the tied models of least loss with one feature on.
 
     The losses are those of unit vectors, of the same vectors at their best common length, and of the best
     models without biases and with biases.
