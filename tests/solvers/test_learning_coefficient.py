@@ -32,7 +32,7 @@ def of_entry(name):
     ],
     ids=["unit", "symmetric", "one on", "above a half", "exponential", "of both signs"],
 )  # fmt: skip
-@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("tied", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_gradient_and_hessian_are_derivatives_of_the_exact_loss(law, tied):
     rng = np.random.default_rng(5)
     of = learning.ParameterMap(4, 2, tied)
