@@ -82,7 +82,8 @@ def test_all_codes_are_there():
         assert {one.p for (one,) in experiments.known_blocks(p)} == {p}
 
 
-@pytest.mark.parametrize("p", [0.45, pytest.param(0.003, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("p", [0.45, 0.003])
 def test_the_envelope_is_that_of_the_solver(p):
     found = codes.blocks([p])
     for models in codes.MODELS:
@@ -147,6 +148,7 @@ def trained():
     return run_stored()
 
 
+@pytest.mark.slow
 def test_no_reference_model_beats_the_proved_bound(trained):
     """One-sided at five standard errors of each evaluation: one false alarm in 5000 such tables."""
     columns = (experiments.run_known()[name].values for name in ("p", "ratio", "lower_bound"))

@@ -141,6 +141,7 @@ def test_minimisation_finds_the_best_of_descents(minimum):
     assert descend(W, W.T, np.zeros(2), law, tied=True).loss >= best.loss * (1 - 1e-6)
 
 
+@pytest.mark.slow
 def test_training_reaches_the_least_loss(minimum):
     pytest.importorskip("torch")
     from superposition.validate.training import train
