@@ -332,7 +332,7 @@ def test_two_atoms_and_their_codes():
     ("parent", "child", "both", "l1", "what"),
     [
         (0.2, 0.0, 0.05, 0.2, "absorbs"), (0.1, 0.1, 0.05, 0.2, "hedges"), (0.1, 0.1, 0.2, 0.5, "hedges"),
-        (0.1, 0.1, 0.5, 0.5, "absorbs"),
+        pytest.param(0.1, 0.1, 0.5, 0.5, "absorbs", marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_two_latents_reach_the_lower_bound_of_all_encoders(parent, child, both, l1, what):

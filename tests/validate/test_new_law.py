@@ -108,7 +108,9 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("name", ["independent", "exactly", "exclusive"])
+@pytest.mark.parametrize(
+    "name", ["independent", "exactly", pytest.param("exclusive", marks=pytest.mark.slow)]
+)
 def test_many_features_against_samples(name):
     """Losses within five standard errors of the mean, gradients by differences of losses."""
     law, rng = LAWS[name], np.random.default_rng(5)
