@@ -403,7 +403,7 @@ def test_closed_forms_agree_with_their_derivation_at_50_digits(key, args):
     tie, bar = TIES[key]
     derivation = FUNCTIONS[key](*args)
     draw = np.random.default_rng(sum(key.encode()))
-    for values, found in filter(None, (tie(draw, *args) for _ in range(4))):
+    for values, found in filter(None, (tie(draw, *args) for _ in range(8))):
         want = derivation.evaluate(values, digits=50)
         wanted = list(want) if isinstance(want, mp.matrix) else [want]
         given = list(found) if isinstance(found, list | np.ndarray) else [found]
