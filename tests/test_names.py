@@ -4,12 +4,9 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
-MODULES = {
-    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text("utf-8"))
-    for layer in ("theory", "solvers", "validate")
-    for path in (ROOT / layer).rglob("*.py")
-}
 
 # No name at all, not even of a local variable.
 BANNED_WORDS = """after agreed along apart asked away bends bent between blurred broken built called
@@ -28,6 +25,16 @@ BANNED_IN_DOCSTRINGS = """dealer dear door doors foresee hear heard hears house 
     shelf stirred stretched told unheard"""
 
 
+@pytest.fixture(scope="module")
+def modules():
+    """Return the syntax tree of each module, by its path."""
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text("utf-8"))
+        for layer in ("theory", "solvers", "validate")
+        for path in (ROOT / layer).rglob("*.py")
+    }
+
+
 def assigned(node):
     """Return the names that a statement of a module defines."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -44,12 +51,12 @@ def assigned_twice(tree):
     return sorted({name for name in names if names.count(name) > 1})
 
 
-def test_no_module_assigns_a_name_twice():
+def test_no_module_assigns_a_name_twice(modules):
     assert assigned_twice(ast.parse("_STEP = 1e-5\nX, _STEP = 1, 5e-8\nY: int = 1\ndef Y(X): pass")) == [
         "Y",
         "_STEP",
     ]
-    twice = {path: assigned_twice(tree) for path, tree in MODULES.items()}
+    twice = {path: assigned_twice(tree) for path, tree in modules.items()}
     assert len(twice) > 100
     assert {path: names for path, names in twice.items() if names} == {}
 
@@ -88,7 +95,7 @@ def banned(names, words):
     return sorted({name for name in names if name.strip("_").lower() in words.split()})
 
 
-def test_names_are_no_participles_adverbs_or_pronouns():
+def test_names_are_no_participles_adverbs_or_pronouns(modules):
     sample = ast.parse(
         "def kind(told):\n    found = 1\nclass A:\n    _given: int\n    def here(self):\n        self.lost = "
         "1"
@@ -97,17 +104,17 @@ def test_names_are_no_participles_adverbs_or_pronouns():
     assert banned(definitions(sample), BANNED_DEFINITIONS) == ["lost"]
     places = {
         path: [*banned(stored_names(tree), BANNED_WORDS), *banned(definitions(tree), BANNED_DEFINITIONS)]
-        for path, tree in MODULES.items()
+        for path, tree in modules.items()
     }
     refused = {path: names for path, names in places.items() if names}
     assert refused == {}, "names of no participle, adverb or pronoun, please: nouns say what they hold"
 
 
-def test_docstrings_have_the_words_of_the_field():
+def test_docstrings_have_the_words_of_the_field(modules):
     def words(tree):
         kinds = ast.Module | ast.ClassDef | ast.FunctionDef
         texts = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, kinds)]
         return set(re.findall(r"[a-z]+", " ".join(texts).lower())) & set(BANNED_IN_DOCSTRINGS.split())
 
     assert words(ast.parse('def f():\n    "What f is told by a door."')) == {"told", "door"}
-    assert {path: words(tree) for path, tree in MODULES.items() if words(tree)} == {}
+    assert {path: words(tree) for path, tree in modules.items() if words(tree)} == {}

@@ -158,6 +158,7 @@ def test_predictions(installed, folder):
             assert PREDICTIONS[words[1]].title in " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_help_and_claims(ran):
     code, out, err = ran["help"]
     assert (code, err) == (0, "")
@@ -167,6 +168,7 @@ def test_help_and_claims(ran):
     assert {row["id"] for row in json.loads(out)} == {"C8", "L1", "B4", "E1"}
 
 
+@pytest.mark.slow
 def test_a_run(ran, folder):
     code, out, err = ran["run"]
     assert code == 0
@@ -175,6 +177,7 @@ def test_a_run(ran, folder):
     assert (folder / "runs" / "rug.picture.nc").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_what_trains_says_how_to_get_torch(ran, folder):
     code, out, err = ran["training"]
     assert (code, out) == (2, "")

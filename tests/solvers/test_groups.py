@@ -83,7 +83,7 @@ def _without_listing(monkeypatch, few):
 
 @pytest.mark.parametrize(
     ("seed", "values"),
-    [(seed, "uniform") for seed in range(3)]
+    [(seed, "uniform") for seed in (0, 1, 8)]
     + [pytest.param(s, VALUES[s % 6], marks=pytest.mark.slow) for s in range(10, 210)],
 )
 def test_products_of_transforms_are_what_all_patterns_sum_to(monkeypatch, seed, values):

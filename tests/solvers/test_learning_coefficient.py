@@ -22,19 +22,25 @@ def of_entry(name):
     return learning_coefficient(entry.W_out, entry.W_in, entry.b, entry.law, tied=entry.tied)
 
 
+LAWS = {
+    "unit": Features(4, 0.3, importance=[1.0, 3.0, 0.5, 2.0]),
+    "symmetric": Features(4, [0.1, 0.5, 0.9, 1.0], "symmetric"),
+    "one on": Features(4, 0.2, exactly=1),
+    "exponential": Features(4, 0.3, "exponential", importance=[1.0, 3.0, 0.5, 2.0]),
+    "above a half": Features(4, 0.3, "uniform(0.5)"),
+    "of both signs": Features(4, [0.3, 0.5, 0.9, 1.0], "uniform(-0.25)"),
+}
+
+
 @pytest.mark.parametrize(
-    "law",
-    [
-        Features(4, 0.3, importance=[1.0, 3.0, 0.5, 2.0]), Features(4, [0.1, 0.5, 0.9, 1.0], "symmetric"),
-        Features(4, 0.2, exactly=1), Features(4, 0.3, "uniform(0.5)"),
-        Features(4, 0.3, "exponential", importance=[1.0, 3.0, 0.5, 2.0]),
-        Features(4, [0.3, 0.5, 0.9, 1.0], "uniform(-0.25)"),
-    ],
-    ids=["unit", "symmetric", "one on", "above a half", "exponential", "of both signs"],
-)  # fmt: skip
-@pytest.mark.parametrize("tied", [True, False])
+    ("law", "tied"),
+    [(law, True) for law in LAWS]
+    # Losses of values between two bounds take longest.
+    + [(law, False) for law in list(LAWS)[:4]]
+    + [pytest.param(law, False, marks=pytest.mark.slow) for law in list(LAWS)[4:]],
+)
 def test_gradient_and_hessian_are_derivatives_of_the_exact_loss(law, tied):
-    rng = np.random.default_rng(5)
+    law, rng = LAWS[law], np.random.default_rng(5)
     of = learning.ParameterMap(4, 2, tied)
     w, step = rng.normal(size=of.size), 1e-5
 

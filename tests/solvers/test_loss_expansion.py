@@ -113,6 +113,7 @@ def sampled(toy, found, nbeta, localization, pairs, rng):
     return mean, error, weight.sum() ** 2 / np.sum(weight**2) / pairs
 
 
+@pytest.mark.slow
 def test_the_next_order_is_that_of_the_sampled_posterior():
     """Within 4 standard errors (false alarms: 1 in 8000 a place); without it, at half, or twice, not."""
     best = minimise(5, 2, 0.1, starts=4, rng=0)

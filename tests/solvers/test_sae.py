@@ -129,7 +129,7 @@ SAMPLED = {
 
 @pytest.mark.parametrize(
     ("name", "samples"),
-    [(name, 200_000) for name in SAMPLED]
+    [(name, 200_000) for name in SAMPLED if name not in ("uniform", "rectified")]  # whose sums take seconds
     + [pytest.param(name, 10**7, marks=pytest.mark.slow) for name in SAMPLED],
 )
 def test_samples_measure_what_sums_do(name, samples):
@@ -332,7 +332,7 @@ def test_two_atoms_and_their_codes():
     ("parent", "child", "both", "l1", "what"),
     [
         (0.2, 0.0, 0.05, 0.2, "absorbs"), (0.1, 0.1, 0.05, 0.2, "hedges"), (0.1, 0.1, 0.2, 0.5, "hedges"),
-        (0.1, 0.1, 0.5, 0.5, "absorbs"),
+        pytest.param(0.1, 0.1, 0.5, 0.5, "absorbs", marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_two_latents_reach_the_lower_bound_of_all_encoders(parent, child, both, l1, what):
@@ -426,7 +426,7 @@ def test_the_bound_of_pairs_at_any_angle_and_prefix_is_below_a_grid_of_all_activ
     assert found.value >= without.lower_bound - 1e-12  # the prefix's error is never below the whole one's
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_slopes_of_costs_keep_their_bound_and_come_close_to_it(seed):
     rng, largest, step = np.random.default_rng(seed), np.zeros(2), 1e-6
     for w in (0.0, 0.3, 0.9):

@@ -95,6 +95,7 @@ def logistic_f1(law, phi, l0, count, rng):
     return np.mean(f1_of(fresh @ phi.T @ W.T > cut, fresh != 0.0))
 
 
+@pytest.mark.slow
 def test_logistic_readings_reach_what_other_regressions_reach():
     """Means over runs with samples of their own, by Welch's t: one false alarm in a thousand.
 
@@ -269,7 +270,7 @@ def test_draws_stand_for_their_law():
     off = (found.f1 - stated.f1) / (2.0 * np.hypot(found.f1_error, stated.f1_error))
     assert np.abs(off).max() < stats.t.isf(0.5e-3 / off.size, 19)
     np.testing.assert_array_equal(ceiling(csr_array(x), phi, l0=[1.0, 2.0], rng=1).f1, found.f1)
-    on = x != 0.0
+    on = x[:2000] != 0.0
     flags = ceiling(on, phi, l0=1.0, rng=0)
     np.testing.assert_array_equal(flags.f1, ceiling(on.astype(float), phi, l0=1.0, rng=0).f1)
     assert np.isnan(flags.normal_f1).all()
@@ -424,11 +425,11 @@ def test_a_score_by_leakage_is_above_the_ceiling_of_as_many_latents_and_an_hones
             assert above(np.where(rng.random(there.shape) < 1 / 3, there, honest), sae) > limit
 
 
-@pytest.mark.parametrize(("n", "d", "seed"), [(9, 4, 0), (6, 2, 1)])
+@pytest.mark.parametrize(("n", "d", "seed"), [(9, 4, 0), pytest.param(6, 2, 1, marks=pytest.mark.slow)])
 def test_returned_models_do_what_is_said_of_them_when_they_are_called(n, d, seed):
     """Rows that read two features alike have ties, which rounding alone would order."""
     p, phi = 0.12, np.random.default_rng(seed).normal(size=(d, n))
-    found = ceiling(Features(n, p, "binary"), phi, l0=[0.8, 1.0, 1.3, 1.6, 2.0], samples=2000)
+    found = ceiling(Features(n, p, "binary"), phi, l0=[0.8, 1.3, 2.0], samples=2000)
     x = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
     chances = np.prod(np.where(x > 0.0, p, 1.0 - p), axis=1)
     for row, models in enumerate(found.models):

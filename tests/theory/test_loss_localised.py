@@ -44,7 +44,10 @@ def by_quadrature(h, cubic, quartic, t, gamma):
     return float(mp.quad(lambda u: t * loss(u) * weight(u), ends) / mp.quad(weight, ends))
 
 
-@pytest.mark.parametrize(("h", "cubic", "quartic", "gamma"), [(1.0, 1.0, 3.0, 0.5), (0.5, -1.0, 4.0, 300.0)])
+@pytest.mark.parametrize(
+    ("h", "cubic", "quartic", "gamma"),
+    [pytest.param(1.0, 1.0, 3.0, 0.5, marks=pytest.mark.slow), (0.5, -1.0, 4.0, 300.0)],
+)
 def test_what_is_left_out_falls_with_the_square(h, cubic, quartic, gamma):
     """At ten times t (and gamma) the next order is a tenth, what is left a hundredth; without it, a tenth."""
     left = []

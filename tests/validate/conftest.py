@@ -68,7 +68,8 @@ def _show(phenomenon, tiny, folder, renew):
             for k, panel in enumerate(panels):
                 ax = panel(figure.dataset, Canvas().subplots())
                 assert ax.has_data()
-                ax.figure.draw_without_rendering()
+                if k == 0 or _SLOW:  # placing the labels takes most of the time
+                    ax.figure.draw_without_rendering()
                 note(f"{figure.name} {k}", snapshot.of_axes(ax))
     names = [figure.name for made in shown.values() for figure in made.figures]
     assert len(names) == len(set(names))

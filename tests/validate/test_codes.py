@@ -82,7 +82,8 @@ def test_all_codes_are_there():
         assert {one.p for (one,) in experiments.known_blocks(p)} == {p}
 
 
-@pytest.mark.parametrize("p", [0.45, pytest.param(0.003, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("p", [0.45, 0.003])
 def test_the_envelope_is_that_of_the_solver(p):
     found = codes.blocks([p])
     for models in codes.MODELS:
@@ -94,6 +95,7 @@ def test_the_envelope_is_that_of_the_solver(p):
         assert (one.rug, one.names) == (other.rug, other.names)
 
 
+@pytest.mark.slow
 def test_one_p_alone_has_what_is_found_along_p():
     """Descents from the start of least loss alone had up to seven times these losses."""
     names = "McLaughlin", "quadrangle 5", "quadrangle 3", "quadrangle 5 shifted"
@@ -147,6 +149,7 @@ def trained():
     return run_stored()
 
 
+@pytest.mark.slow
 def test_no_reference_model_beats_the_proved_bound(trained):
     """One-sided at five standard errors of each evaluation: one false alarm in 5000 such tables."""
     columns = (experiments.run_known()[name].values for name in ("p", "ratio", "lower_bound"))
@@ -201,6 +204,7 @@ def test_each_code_is_recognised_in_any_order_and_scale():
     assert experiments.code_structure(M).labels.tolist() == ["paired", "paired", "alone"]
 
 
+@pytest.mark.slow
 def test_exact_kurtosis_agrees_with_samples_and_vanishes_on_large_rugs():
     M = np.array([[1.0, 0.5, -0.3], [0.1, 1.0, 0.4], [0.2, -0.7, 1.0]])
     rng = np.random.default_rng(3)
@@ -237,6 +241,7 @@ def test_two_features_on_one_neuron_are_nearly_the_uneven_pair():
     assert np.all(np.abs(ds["row_variance_spread"] - (9 - 1 / 9) / (9 + 1 / 9)) < 0.05)
 
 
+@pytest.mark.slow
 def test_losses_of_trained_models_are_those_of_their_weights():
     pytest.importorskip("torch", reason="training needs PyTorch")
     one = experiments.run_structure(8, [0.2], [0.5], [0], steps=100).isel(end=-1, model=0)

@@ -49,6 +49,7 @@ def test_losses_on_rugs_tend_to_the_prediction():
     assert (np.abs(large.mean("seed") - 1) < 5 * error + 0.04).all()
 
 
+@pytest.mark.slow
 def test_the_straight_through_slope_is_that_of_the_loss():
     """On Gaussian interference, with a narrow ramp: the slope by the threshold, 0 at the best decoder."""
     torch = pytest.importorskip("torch", reason="training needs PyTorch")

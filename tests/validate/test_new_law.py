@@ -108,7 +108,9 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("name", ["independent", "exactly", "exclusive"])
+@pytest.mark.parametrize(
+    "name", ["independent", "exactly", pytest.param("exclusive", marks=pytest.mark.slow)]
+)
 def test_many_features_against_samples(name):
     """Losses within five standard errors of the mean, gradients by differences of losses."""
     law, rng = LAWS[name], np.random.default_rng(5)
@@ -141,6 +143,7 @@ def test_minimisation_finds_the_best_of_descents(minimum):
     assert descend(W, W.T, np.zeros(2), law, tied=True).loss >= best.loss * (1 - 1e-6)
 
 
+@pytest.mark.slow
 def test_training_reaches_the_least_loss(minimum):
     pytest.importorskip("torch")
     from superposition.validate.training import train

@@ -46,6 +46,7 @@ def test_exact_loss_minus_the_edgeworth_correction_vanishes_faster():
     assert rest[1] / rest[0] < 16**-1.4
 
 
+@pytest.mark.slow
 def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
     """Four models at two ends; at 4.5 standard errors a false alarm has chance 6e-5."""
     ds = compare_with_samples(trained)

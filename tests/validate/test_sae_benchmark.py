@@ -17,7 +17,18 @@ D, L0, SEED = 5, [0.3, 0.6, 0.9, 1.2], 42
 
 @pytest.fixture(scope="module")
 def small():
-    return benchmark.run_benchmark([D], L0, **SIZES)
+    """Return the dataset of a run, and what it has asked `ceiling` with what came back."""
+    asked = []
+
+    def noted(*args, _ceiling=solvers.ceiling, **settings):
+        asked.append((*args, settings, _ceiling(*args, **settings)))
+        return asked[-1][-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solvers, "ceiling", noted)
+        ds = benchmark.run_benchmark([D], L0, **SIZES)
+    (one,) = asked
+    return ds, *one
 
 
 def f1_of(on, there, parts=20):
@@ -36,15 +47,11 @@ def test_a_planted_leak_is_above_the_ceiling_and_an_honest_decoder_is_not(small)
     """Twelve autoencoders on fresh draws: one false alarm in a thousand (Student's t, Bonferroni)."""
     settings = benchmark.configuration(SIZES["n_features"], D, SEED)
     law, phi = synthetic_law(settings), synthetic_dictionary(settings)
-    draws = benchmark.sample_sparse(law, 2 * SIZES["samples"], np.random.default_rng([1, SEED]))
-    found = solvers.ceiling(
-        draws,
-        phi,
-        L0,
-        latents=SIZES["latents"],
-        samples=SIZES["samples"],
-        rng=np.random.default_rng([2, SEED]),
-    )
+    small, draws, dictionary, l0, asked, found = small
+    want = benchmark.sample_sparse(law, 2 * SIZES["samples"], np.random.default_rng([1, SEED]))
+    assert (draws != want).nnz == 0
+    np.testing.assert_array_equal(dictionary, phi)
+    assert (l0, asked["latents"], asked["samples"]) == (L0, SIZES["latents"], SIZES["samples"])
     np.testing.assert_array_equal(small["f1"].sel(n_hidden=D), found.f1)
     x, rng = law.sample(100_000, 11), np.random.default_rng(12)
     limit = stats.t.isf(1e-3 / len(found.models), 19)

@@ -179,6 +179,7 @@ def test_sampled_objectives_are_the_exact_ones():
     assert np.abs(biased[:, 0] - measures[:, 0]).max() > 5 * measures[:, 1].max()
 
 
+@pytest.mark.slow
 def test_the_stored_dense_codes_cost_what_an_integral_says():
     ds = read.read("sae_dense", run="sae.dense")
     for share in ds["nested"].values.tolist():

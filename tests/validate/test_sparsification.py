@@ -37,6 +37,7 @@ def worst_z(ds, name, law):
 
 
 @pytest.mark.parametrize("name", ["nonzeros", "l1_norm", "relative_variance"])
+@pytest.mark.slow
 def test_limit_law_is_the_mean_of_exact_runs(fig2, name):
     limit = stats.t.ppf(1 - ALPHA / (2 * TIMES.size), RUNS - 1)
     law = fig2[f"law_{name}"].values

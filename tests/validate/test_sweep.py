@@ -452,6 +452,7 @@ sweep.run("solvers.rug.optimum", grid, store=sys.argv[1], keep=["loss", "a"], jo
 """
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_killed_goes_on_to_the_same_numbers(tmp_path):
     grid = {"p": [0.05, 0.1, 0.2], "ratio": [0.25, 0.5]}
     given = {"work": "solvers.rug.optimum", "grid": grid, "keep": ["loss", "a"], "batch": None}

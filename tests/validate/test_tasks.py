@@ -152,6 +152,7 @@ def test_a_process_that_is_killed_again_is_an_error(tmp_path):
         done(tasks, 2)
 
 
+@pytest.mark.slow
 def test_processes_that_are_killed_while_doing_different_tasks_are_no_error(tmp_path):
     first, second = (Task(name, end_at_once, (tmp_path / name, 1)) for name in "ab")
     with pytest.warns(RuntimeWarning, match="begun again"):

@@ -231,7 +231,7 @@ def run_map(
 
     Examples
     --------
-    >>> ds = run_map([0.1], [2.0], [(1, 1), (2, 1)], starts=1, steps=10)
+    >>> ds = run_map([0.1], [2.0], [(1, 1), (2, 1)], tasks=["relu"], starts=1, steps=10)
     >>> bool((ds["best"] <= ds["naive"] * (1 + 1e-9)).all())
     True
     """

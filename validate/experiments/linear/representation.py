@@ -60,7 +60,7 @@ def run_representation(
 
     Examples
     --------
-    >>> ds = run_representation(3, 1, [0.1], runs=1)
+    >>> ds = run_representation(3, 1, [0.1], runs=1, steps=300)
     >>> ds.share.sel(model="tied", bias="bias", importance="falling").values.ravel().round(3) + 0
     array([1., 0., 0.])
     """

@@ -165,7 +165,7 @@ def run_stages(
 
     Examples
     --------
-    >>> ds = run_stages([0], [1e-4])
+    >>> ds = run_stages([0], [1e-4], step=0.5)
     >>> (ds["escape"] / ds["predicted"]).sel(model="three").values.ravel().round(2)
     array([ 1.,  1., nan])
     """

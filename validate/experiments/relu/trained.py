@@ -102,7 +102,7 @@ def run_trained(
 
     Examples
     --------
-    >>> ds = run_trained([(2, 1, 0.2)], ["adam"], 4, steps=300)
+    >>> ds = run_trained([(2, 1, 0.2)], ["adam"], 2, steps=50)
     >>> bool((ds["settled"] > ds["least"] * (1 - 1e-9)).all())
     True
     """

@@ -122,7 +122,7 @@ def run_benchmark(
 
     Examples
     --------
-    >>> ds = run_benchmark([8], [1.0], n_features=32, latents=8, samples=500)
+    >>> ds = run_benchmark([4], [0.5], n_features=16, latents=4, samples=200)
     >>> float(ds["mcc"].sel(decoder="dictionary, common threshold").squeeze())
     1.0
     """

@@ -287,7 +287,8 @@ def run_dense(
 
     Examples
     --------
-    >>> ds = run_dense([0.0], [1e-2], steps=1, samples=1000, rtol=0.1)
+    >>> few = {"n_hidden": 4, "n_features": 8, "steps": 1, "samples": 1000}
+    >>> ds = run_dense([0.0], [1e-2], [8], **few, rtol=0.1)
     >>> float(ds["recovered"].sel(kind="true").squeeze())
     1.0
     """

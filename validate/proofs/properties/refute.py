@@ -127,9 +127,9 @@ def refute(
 
     >>> def never_worse(x, z):
     ...     return (x - z) ** 2 - (x - max(z, 0)) ** 2
-    >>> refute(never_worse, x=(0.0, 1.0), z=(-2.0, 2.0), starts=2).refuted
+    >>> refute(never_worse, x=(0.0, 1.0), z=(-2.0, 2.0), starts=2, examples=50).refuted
     False
-    >>> print(refute(never_worse, x=(-1.0, 1.0), z=(-2.0, 2.0)).code)
+    >>> print(refute(never_worse, x=(-1.0, 1.0), z=(-2.0, 2.0), examples=50).code)
     x=-1.0,
     z=-1.0
 
