@@ -144,6 +144,27 @@ def test_features_that_a_neuron_does_not_read_are_kept_if_its_inputs_depend_on_t
     np.testing.assert_allclose(found.gradient["W_in"], listed.gradient["W_in"], atol=1e-6)
 
 
+@pytest.mark.parametrize("values", ["uniform", "binary"])
+def test_the_gradient_by_weights_of_a_group_that_a_neuron_does_not_read(monkeypatch, values):
+    """Features 2 and 3 depend on each other and on no input of the neuron, but are targets of its outputs."""
+    law = Features(4, 0.3, values, groups=[parent_child(0, [1], 0.4, 0.5), parent_child(2, [3], 0.5, 0.4)])
+    W_in = np.array([[0.7, 1.0, 0.0, 0.0]])
+    W_out = np.array([[0.5], [0.8], [-0.6], [0.9]])
+
+    def loss_of(W_in, **gradient):
+        model = Model(W_in, b_in=-0.1, hidden="relu", W_out=W_out, b=0.1, output="identity")
+        return evaluator(law, tol=1e-9)(model, **gradient)
+
+    _without_listing(monkeypatch, 0)
+    found = loss_of(W_in, gradient=True).gradient["W_in"]
+    step = 1e-3
+    for j in (2, 3):
+        shift = step * np.eye(4)[[j]]
+        slope = (loss_of(W_in + shift).loss - loss_of(W_in - shift).loss) / (2 * step)
+        assert abs(slope) > 1e-3
+        assert found[0, j] == pytest.approx(slope, rel=1e-4)
+
+
 @pytest.mark.parametrize("size", [70, 300])
 def test_large_groups_have_the_factor_of_their_patterns(size):
     """Of features that exclude each other it is q_0 + sum of q_j phi_j, with derivatives q_j."""
