@@ -309,6 +309,12 @@ def _checked(network, law, target):
         assert error <= found.gradient_error.max() + 1e-14 * size, (key, about)
 
 
+def test_neurons_that_read_different_features():
+    W_out = np.array([[1.0, 0.3], [-0.2, 0.8]])
+    network = Model(np.eye(2), 0.0, "jumprelu", W_out, 0.0, "identity", thresholds=[0.35, 0.23])
+    _checked(network, Features(2, 0.4), (np.eye(2), "identity"))
+
+
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 43), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("values", LAWS)
 def test_loss_and_gradient_agree_with_brute_force(values, seeds):

@@ -116,6 +116,13 @@ def test_alike_the_bound_is_that_of_codes_or_better():
         assert unequal.loss_bound(Features(1000, p), 10) / p**2 == pytest.approx(limit, rel=1e-9)
 
 
+def test_the_bound_of_many_classes_of_one_probability():
+    """The bound of each class has a kink at the same multiplier."""
+    law = Features(40, 0.1, importance=0.9 ** np.arange(40))
+    bound = unequal.loss_bound(law, 20)
+    assert 0.5 * unequal.priority_loss(law, 20) < bound <= unequal.priority_loss(law, 20)
+
+
 def test_the_bound_of_features_alike_is_the_best_over_all_mu():
     """The closed form against the search for mu, on both sides of each of its cases."""
     rng = np.random.default_rng(1)

@@ -78,6 +78,9 @@ def test_fig3_keeps_its_print_only_if_constant_and_trend_are_right(monkeypatch):
         trained = counted(constant, 1, power, runs).expand_dims(step=[7500])
         evidence = lecomte_polysemantic.check_l18.check(True, trained, flow, small, small.isel(n_hidden=[1]))
         assert all(one.passed for one in evidence.findings if one.about == "printed") is kept
+        by_chance = [one for one in evidence.findings if "without interference" in one.text]
+        assert by_chance
+        assert all(one.passed for one in by_chance)
 
 
 def test_a_feature_on_no_neuron_has_no_winner():
