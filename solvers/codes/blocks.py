@@ -27,7 +27,7 @@ class Block:
     """A code at its best parameters: outputs ReLU(a (G - shift)/(1 - shift) x + b), G the Gram matrix."""
 
     name: str
-    """Name of the code, followed by " shifted" if the shift is free."""
+    """Name of the code, followed by the word shifted if the shift is free."""
     n_features: int
     """Features of one block."""
     n_hidden: int

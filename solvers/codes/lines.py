@@ -46,7 +46,7 @@ class Line:
     """A code, shifted or not, at its best parameters for rising values of p."""
 
     name: str
-    """Name of the code, followed by " shifted" if the shift is free."""
+    """Name of the code, followed by the word shifted if the shift is free."""
     n_features: int
     """Features of one block."""
     n_hidden: int

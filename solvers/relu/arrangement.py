@@ -39,7 +39,7 @@ class Geometry:
     parts: tuple[str, ...]
     """Sorted names of the parts that are orthogonal to each other; `k in r`: k features, rank r, no name."""
     name: str
-    """The parts in words, such as "antipodal pair + pentagon"."""
+    """The parts in words, such as `antipodal pair + pentagon`."""
 
 
 @cache

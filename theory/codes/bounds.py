@@ -51,10 +51,21 @@ def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     .. math:: L \ge \frac{p - r}{2 \pi e} \left(\frac{6}{\pi e}\right)^{r/(p - r)}
               \quad (r = \mathrm{ratio} < p), \qquad L \ge 0 \text{ else.}
 
-    The bound holds at every n_features; the page "Structured codes" has the proof. `p` is the probability
-    that a feature is on, in (0, 1], and `ratio` is n_hidden/n_features, in [0, 1]. For ratio >= p no positive
+    The bound holds at every n_features; the page "Structured codes" has the proof. For ratio >= p no positive
     bound exists: for n → ∞ the loss of the best decoder is 0 (Wu and Verdú 2010, Rényi information dimension:
     fundamental limits of almost lossless analog compression).
+
+    Parameters
+    ----------
+    p : array_like of float
+        Probability that a feature is on, in (0, 1].
+    ratio : array_like of float
+        r, n_hidden/n_features, in [0, 1].
+
+    Returns
+    -------
+    float or ndarray of float64
+        Of the broadcast shape.
 
     Examples
     --------

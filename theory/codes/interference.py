@@ -100,6 +100,10 @@ def cut_polygon(n_features: int) -> FloatArray:
     n_features : int
         n, at least 3; a ValueError otherwise.
 
+    Returns
+    -------
+    (n, n) ndarray of float64
+
     Examples
     --------
     >>> M = cut_polygon(12)

@@ -25,8 +25,17 @@ def skew_pair_loss(p: npt.ArrayLike) -> Real:
 
     The outputs are ReLU(x_1 - x_2/3) and ReLU(x_2 - 3 x_1), without bias. Their loss is 7 % below the p²/6 of
     antipodal pairs of equal lengths, which are a saddle for models whose decoder is free. The formula is
-    exact at every p for these weights; bias and scale would lower the loss a little. `p` is the probability
-    that a feature is on.
+    exact at every p for these weights; bias and scale would lower the loss a little.
+
+    Parameters
+    ----------
+    p : array_like of float
+        Probability that a feature is on, in (0, 1].
+
+    Returns
+    -------
+    float or ndarray of float64
+        Of the shape of `p`.
 
     Examples
     --------

@@ -23,9 +23,17 @@ def count_array(name: str, value: npt.ArrayLike) -> FloatArray:
 def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Mean number of pairs whose largest initial weights are on the same neuron, n (n - 1)/(2 m): exact.
 
-    Three features on one neuron count as three pairs. See Lecomte et al. (2024), §1.1. `n_features` and
-    `n_hidden` are the numbers n of features and m of neurons, whole numbers of at least 1; they broadcast. A
-    float comes back, or an ndarray of float64 of the broadcast shape.
+    Three features on one neuron count as three pairs. See Lecomte et al. (2024), §1.1.
+
+    Parameters
+    ----------
+    n_features, n_hidden : array_like of int
+        Numbers n of features and m of neurons, at least 1.
+
+    Returns
+    -------
+    float or ndarray of float64
+        Of the broadcast shape.
 
     Examples
     --------
@@ -40,8 +48,15 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
 def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Lecomte et al.'s number of polysemantic neurons, n^2/(4 m), §2.5: heuristic, for m much larger than n.
 
-    `n_features` and `n_hidden` are the numbers n of features and m of neurons, whole numbers of at least 1;
-    they broadcast. A float comes back, or an ndarray of float64 of the broadcast shape.
+    Parameters
+    ----------
+    n_features, n_hidden : array_like of int
+        Numbers n of features and m of neurons, at least 1.
+
+    Returns
+    -------
+    float or ndarray of float64
+        Of the broadcast shape.
 
     Examples
     --------

@@ -61,6 +61,10 @@ def critical_lam(sharing: int = 1) -> float:
     sharing : int, optional
         Number q of encodings, at least 1.
 
+    Returns
+    -------
+    float
+
     Examples
     --------
     >>> round(critical_lam(), 6)

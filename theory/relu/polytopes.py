@@ -18,9 +18,16 @@ __all__ = ["POLYTOPES", "polygon", "polygon_energy", "polytope", "simplex"]
 
 
 def polygon(n_features: int) -> FloatArray:
-    """Return the unit vectors of the corners of a regular polygon, shape (n_features, 2).
+    """Return the unit vectors of the corners of a regular polygon.
 
-    `n_features`, a whole number of at least 3, is the number of corners.
+    Parameters
+    ----------
+    n_features : int
+        Number of corners, at least 3.
+
+    Returns
+    -------
+    (n_features, 2) ndarray of float64
 
     Examples
     --------

@@ -132,13 +132,19 @@ def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
     .. math:: L_1 = n\, \frac{3 \mu^2 + \mu^3}{12}.
 
     The loss is least for the smallest mu, that is for the best spherical code and not for the least energy.
-    It bounds the least L_1 with bias from above. `n_features`, n, is the number of features represented; each
-    dropped feature adds 1/3.
+    It bounds the least L_1 with bias from above. Each dropped feature adds 1/3.
 
     Parameters
     ----------
+    n_features : array_like of int
+        n, the number of features represented.
     largest : array_like of float
         mu, the largest inner product of two directions, in [0, 1).
+
+    Returns
+    -------
+    float or ndarray of float64
+        Of the broadcast shape.
 
     Examples
     --------

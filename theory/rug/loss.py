@@ -114,9 +114,20 @@ def loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
     r"""Macroscopic loss per feature, :math:`L = (1 - p) L_\mathrm{off} + p L_\mathrm{on}` (Eq. 5).
 
     The two losses are `off_loss` and `on_loss`, the equation that of Cowsik et al. (2024). Exact for Gaussian
-    interference, which is the limit of large n_features. a > 0 is the scale, b the bias, sigma >= 0 the
-    standard deviation of the interference in units of a, and p, in (0, 1], the probability that a feature is
-    on. The result has their broadcast shape. The accuracy and the errors raised are those of `off_loss`.
+    interference, which is the limit of large n_features. The accuracy and the errors raised are those of
+    `off_loss`.
+
+    Parameters
+    ----------
+    a, b, sigma : array_like of float
+        Scale a > 0, bias, and standard deviation of the interference in units of a, at least 0.
+    p : array_like of float
+        Probability that a feature is on, in (0, 1].
+
+    Returns
+    -------
+    float or ndarray of float64
+        Of the broadcast shape.
 
     Examples
     --------
@@ -132,14 +143,16 @@ def optimal_scale(beta: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
 
     .. math:: a = E[x R] / E[R^2], \qquad R = \mathrm{ReLU}(x + \nu + \beta)
 
-    Equations are those of Cowsik et al. (2024); x + nu is a feature with its interference. `sigma` is the
-    standard deviation of nu in units of the diagonal, positive here; `p` is the probability that a feature is
-    on.
+    Equations are those of Cowsik et al. (2024); x + nu is a feature with its interference.
 
     Parameters
     ----------
     beta : array_like of float
         b/a; at least -36 sigma.
+    sigma : array_like of float
+        Standard deviation of nu in units of the diagonal; positive.
+    p : array_like of float
+        Probability that a feature is on, in (0, 1].
 
     Returns
     -------
@@ -168,8 +181,19 @@ def linear_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     """Least loss per feature of an affine model (no ReLU): Var(x) (1 - ratio), §2.
 
     The section is that of Cowsik et al. (2024). Exact at every n_features: the covariance of the data is
-    Var(x) times the identity, so that any n_hidden directions serve. `p` is the probability that a feature is
-    on, `ratio` is n_hidden/n_features; both are in (0, 1].
+    Var(x) times the identity, so that any n_hidden directions serve.
+
+    Parameters
+    ----------
+    p : array_like of float
+        Probability that a feature is on, in (0, 1].
+    ratio : array_like of float
+        n_hidden/n_features, in (0, 1].
+
+    Returns
+    -------
+    float or ndarray of float64
+        Of the broadcast shape.
 
     Examples
     --------
@@ -183,7 +207,17 @@ def zero_ratio_loss(p: ArrayLike) -> Any:
     """Least loss of a feature of which nothing is transmitted (ratio → 0, or dropped): Var(x) = p/3 - p²/4.
 
     The best output is then the constant p/2. Cowsik et al. (2024), §4.3.1, print the bound p/3 - p²/9, with
-    1/3 for the mean 1/2 of u. `p`, in (0, 1], is the probability that a feature is on.
+    1/3 for the mean 1/2 of u.
+
+    Parameters
+    ----------
+    p : array_like of float
+        Probability that a feature is on, in (0, 1].
+
+    Returns
+    -------
+    float or ndarray of float64
+        Of the shape of `p`.
 
     Examples
     --------
