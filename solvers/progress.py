@@ -147,7 +147,7 @@ def status(detail: str) -> None:
 
 
 def call_progress(progress: Callable[..., Any], *state: Any) -> None:
-    """Call progress(*state) with the state of a search; add a note to an exception that it raises."""
+    """Call ``progress(*state)`` with the state of a search; add a note to an exception that it raises."""
     try:
         progress(*state)
     except Exception as error:

@@ -141,7 +141,7 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
 def make_cache(function: Callable[..., Any], checksum: Callable[[str], str]) -> Any:
     """Return Numba's cache for a function's compiled code; one that saves nothing if no folder is writable.
 
-    `checksum`(path) is the checksum of a kernel file together with the kernel files that it imports.
+    ``checksum(path)`` is the checksum of a kernel file together with the kernel files that it imports.
     """
     try:
         return _KernelCache(function, checksum)
