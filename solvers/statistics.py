@@ -123,7 +123,7 @@ class Family:
 
     @as_annotated
     def of(self, statistic: Callable[..., Estimate], *samples: object, **options: object) -> Estimate:
-        """Return the `Estimate` ``statistic(*samples, …)`` at this level, with the family's rate as `alarm`."""
+        """Return the `Estimate` ``statistic(*samples, …)`` with level and rate of the family."""
         return replace(statistic(*samples, level=self.level, **options), alarm=self.alarm)
 
 
