@@ -178,7 +178,7 @@ def _render_model(model: ModelAudit) -> Markup:
         ("exact loss per feature", f"{model.loss:.6g}, off by at most {model.loss_error:.1e}"),
         ("best known of this size", f"{model.best_known:.6g}: {model.best_name}"),
         ("search at this size", search if model.searched else model.evidence),
-        ("proved lower bound", f"{model.lower_bound:.6g}"),
+        ("proved lower bound", f"{model.lower_bound:.6g}" if model.lower_bound else "none but 0 is known"),
         ("macroscopic loss of the rug", _format_or(model.rug, "not for such features")),
         ("in a limit", f"{limit}: {model.limit_name}" if model.limit_name else limit),
         ("loss of the zero model", f"{model.zero_loss:.6g}"),
