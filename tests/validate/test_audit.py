@@ -306,11 +306,14 @@ def test_the_losses_that_are_drawn_are_times_importance():
     want |= {"zero model": model.zero_loss, "lower bound": model.lower_bound}
     assert losses == {name: loss for name, loss in want.items() if loss > 0.0}
     html = render("x", [model], "y")
-    for what, value in (
-        ("proved lower bound", model.lower_bound),
-        ("loss of the zero model", model.zero_loss),
+    assert model.lower_bound == 0.0
+    bounded = render("x", [dataclasses.replace(model, lower_bound=0.0123)], "y")
+    for page, what, text in (
+        (html, "proved lower bound", "none but 0 is known"),
+        (bounded, "proved lower bound", "0.0123"),
+        (html, "loss of the zero model", f"{model.zero_loss:.6g}"),
     ):
-        assert re.search(rf">{what}</td>\s*<td[^>]*>{value:.6g}<", html)
+        assert re.search(rf">{what}</td>\s*<td[^>]*>{text}<", page)
     table = html.rpartition("share of the loss saved")[2]
     cells = [float(cell) for cell in re.findall(r"<td[^>]*>([^<]*)</td>", table)]
     rows = np.reshape(cells, (6, -1))[:, -4:]
