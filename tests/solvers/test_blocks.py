@@ -112,7 +112,7 @@ def test_matrices_have_the_capacities_and_the_noise_that_they_were_made_for():
 
 
 def test_codes_that_differ_by_their_rounding_are_one_kind(monkeypatch):
-    """Both sides of a ratio on the hull may be one code with its directions in another order."""
+    """Both sides of a ratio on the hull may be one code with its directions turned around."""
     law = Features(2, scale=[1.0, 3.0], groups=[parent_child(0, [1], P, 0.5)])
     best = block_optimum(law, 0.5, starts=0)
     hull = blocks._BlockSearch.hull

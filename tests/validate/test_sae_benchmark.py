@@ -21,7 +21,8 @@ def small():
     asked = []
 
     def noted(*args, _ceiling=solvers.ceiling, **settings):
-        asked.append((*args, settings, _ceiling(*args, **settings)))
+        begin = {"state": settings["rng"].bit_generator.state}  # before anything is drawn
+        asked.append((*args, settings | begin, _ceiling(*args, **settings)))
         return asked[-1][-1]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -52,6 +53,7 @@ def test_a_planted_leak_is_above_the_ceiling_and_an_honest_decoder_is_not(small)
     assert (draws != want).nnz == 0
     np.testing.assert_array_equal(dictionary, phi)
     assert (l0, asked["latents"], asked["samples"]) == (L0, SIZES["latents"], SIZES["samples"])
+    assert asked["state"] == np.random.default_rng([2, SEED]).bit_generator.state
     np.testing.assert_array_equal(small["f1"].sel(n_hidden=D), found.f1)
     x, rng = law.sample(100_000, 11), np.random.default_rng(12)
     limit = stats.t.isf(1e-3 / len(found.models), 19)

@@ -58,8 +58,8 @@ def differences(new, old, place=""):
     """Return where two records differ."""
     if isinstance(new, dict) and isinstance(old, dict) and new.keys() == old.keys():
         if old.get("limit_set") == "rounding" and old["relation"] == "<=":
-            values = new["value"], old["value"]
-            if new["limit"] == old["limit"] and max(values) <= 1e-3 * old["limit"]:
+            sizes = abs(new["value"]), abs(old["value"])
+            if new["limit"] == old["limit"] and max(sizes) <= 1e-3 * old["limit"]:
                 new, old = new | {"value": 0.0}, old | {"value": 0.0}
         return [text for key in new for text in differences(new[key], old[key], f"{place} {key}")]
     if isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
@@ -104,6 +104,7 @@ def test_what_rounding_left_is_compared_with_the_limit():
     finding = {"value": 2e-9, "limit": 1e-5, "relation": "<=", "limit_set": "rounding"}
     assert differences(finding | {"value": 9e-9}, finding) == []
     assert differences(finding | {"value": 2e-8}, finding)
+    assert differences(finding | {"value": -2e-8}, finding)
     assert differences(finding | {"value": 9e-9, "limit": 2e-5}, finding)
     exact = finding | {"limit_set": "derived"}
     assert differences(exact | {"value": 9e-9}, exact)
