@@ -101,8 +101,11 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[Mod
     seconds: dict[ModuleType, float] = {}
     for method in coverage:
         is_free = accuracy.budget is None and not has_limit
-        if method is fourier and is_free and max(seconds.values()) < fourier.SECONDS:
-            seconds[method] = np.inf  # it takes longer than all others, whatever its frequencies
+        is_slowest = uniform_fourier in coverage or (is_free and max(seconds.values()) < fourier.SECONDS)
+        if method is fourier and is_slowest:
+            # It takes longer than levels, 10 to 100 times, and no more needs to be known: what counts its
+            # frequencies takes seconds to compile.
+            seconds[method] = np.inf
         else:
             seconds[method] = float(method.estimated_seconds(problem, accuracy, gradient))
     if affine in seconds:

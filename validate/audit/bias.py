@@ -6,7 +6,7 @@ import numpy as np
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss import exact_loss
-from ...solvers.loss.budget import loss_within_deadline
+from ...solvers.loss.budget import loss_beside_descents, loss_within_deadline
 from ...solvers.loss.exact import evaluate
 from ...solvers.loss.problem import Accuracy, LossProblem
 from ...solvers.loss.result import Loss
@@ -54,6 +54,15 @@ def loss_within(
         return loss
     seconds = deadline.seconds_left() if sample_on else 0.0
     return sampled_loss(Model(model.W_in, W_out=model.W_out, b=model.b), law, seconds=seconds)
+
+
+def loss_of_searched(model: Weights, law: Features, deadline: Deadline) -> Loss:
+    """Return the exact loss of a model for which there are searches or descents too.
+
+    Few uniform features take the kernels of descents; for others it is that of `loss_within`.
+    """
+    problem = LossProblem.of(np.ascontiguousarray(model.W_out @ model.W_in), model.b, law)
+    return loss_beside_descents(problem, Accuracy(workers=None)) or loss_within(model, law, deadline)
 
 
 def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) -> FloatArray:
@@ -120,5 +129,5 @@ def with_losses(
         if not saved.b_saved:
             model = replace(saved, b=best_bias(saved.W_out @ saved.W_in, law, part.part(_BIAS_SHARE)))
         with_biases.append((k, model))
-        losses.append(loss_within(model, law, part))
+        losses.append(loss_of_searched(model, law, part))
     return with_biases, losses

@@ -15,7 +15,7 @@ from ..loading import Weights
 from ..report import page
 from ..runner.declarations import Figure, span
 from .advice import advice, in_words
-from .bias import loss_within
+from .bias import loss_of_searched
 from .results import COLUMNS, ModelAudit
 
 # Losses in a picture, the model's own first.
@@ -123,7 +123,7 @@ def data_of(model: ModelAudit) -> xr.Dataset:
         "dimensionality": ("feature", model.dimensionality),
         "importance": ("feature", model.law.importance),
         "per_feature": ("feature", model.per_feature),
-        "best_per_feature": ("feature", loss_within(best, model.law, Deadline(_SECONDS)).per_feature),
+        "best_per_feature": ("feature", loss_of_searched(best, model.law, Deadline(_SECONDS)).per_feature),
     }
     return xr.Dataset(arrays | {name: ((), getattr(model, name)) for name in _LOSSES})
 

@@ -18,7 +18,6 @@ from ....theory.compile.kernels import inner, kernel, non_literal
 from ....theory.features.values.parts import KernelLaw, transforms
 from ....theory.validation import FloatArray
 from ..problem import Accuracy, Law, LossProblem, Outputs
-from . import uniform_fourier
 from .at_most_one_active import (
     loss_and_second_derivatives_none_on,
     loss_and_second_derivatives_one_on,
@@ -330,12 +329,6 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
         return times * min(float(accuracy.max_frequencies), most)
     if not law.values.pieces:
         return times * most
-    if law.independent and law.values.uniform:
-        # Most often levels take less time than one block of frequencies, and no more needs to be known: what
-        # counts the frequencies takes seconds to compile.
-        least = SECONDS + times * BLOCK
-        if uniform_fourier.estimated_seconds(problem, accuracy, gradient) < least:
-            return least
     seconds = []
     for k in range(0, problem.biases.size, max(problem.biases.size // ESTIMATED_ON, 1)):
         row, b, i = problem.weights[k], float(problem.biases[k]), int(problem.target[k])
