@@ -83,17 +83,20 @@ def loss_beside_descents(problem: LossProblem, accuracy: Accuracy) -> Loss | Non
     Returns
     -------
     Loss or None
-        None for other laws, for more than 64 features, or if the error is over twice the one to aim at.
+        None for other laws, for up to 14 features, for more than 64, or if the error is over twice the one to
+        aim at.
 
     Examples
     --------
-    >>> loss_beside_descents(LossProblem.of(np.eye(3), 0.0, 0.1), Accuracy()).loss < 1e-15
+    >>> loss_beside_descents(LossProblem.of(np.eye(20), 0.0, 0.1), Accuracy()).loss < 1e-15
     True
     """
     law = problem.law
     if not (law.independent and law.values.uniform and law.classes is None and law.n <= _FEW_FEATURES):
         return None
-    method = "auto" if folding.terms(law) <= MOST_NODES_WITHOUT_FREQUENCIES else method_name(uniform_fourier)
-    loss = evaluate(problem, replace(accuracy, method=method, refuse_lost=False), gradient=True)
+    if folding.terms(law) <= MOST_NODES_WITHOUT_FREQUENCIES:  # by one kernel with derivatives or without
+        return None
+    by_levels = replace(accuracy, method=method_name(uniform_fourier), refuse_lost=False)
+    loss = evaluate(problem, by_levels, gradient=True)
     aimed = accuracy.tol * np.maximum(loss.per_feature, (law.square * law.scale**2)[problem.target])
     return loss if np.all(loss.per_feature_error <= 2.0 * aimed) else None

@@ -101,10 +101,9 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[Mod
     seconds: dict[ModuleType, float] = {}
     for method in coverage:
         is_free = accuracy.budget is None and not has_limit
-        is_slowest = uniform_fourier in coverage or (is_free and max(seconds.values()) < fourier.SECONDS)
-        if method is fourier and is_slowest:
-            # It takes longer than levels, 10 to 100 times, and no more needs to be known: what counts its
-            # frequencies takes seconds to compile.
+        is_quick = is_free and max(seconds.values(), default=np.inf) < fourier.SECONDS
+        if method is fourier and (uniform_fourier in coverage or is_quick):
+            # It takes longer, 10 to 100 times than levels; counting its frequencies takes seconds to compile.
             seconds[method] = np.inf
         else:
             seconds[method] = float(method.estimated_seconds(problem, accuracy, gradient))
