@@ -1,5 +1,6 @@
 """Loss and gradient for optimisers: no validation, and no refusal when digits cancel."""
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -45,20 +46,34 @@ class DescentLoss:
 
         `method` is the name of the quickest method with derivatives to `accuracy`, other than `affine` and
         `uniform_fourier`. Flags: `exact` (its error is rounding alone), `is_folded` (it is `folding`),
-        `is_quick` (calls use `uniform_fourier` instead). `workers` is the number of threads, None for all.
+        `is_quick` (calls use `uniform_fourier` instead), `has_levels` (they could). `workers` is the number
+        of threads, None for all.
         """
         generic = LossProblem(law, np.zeros((law.n, law.n)), np.ones(law.n), np.arange(law.n))
         candidates = choose(generic, accuracy, True)
-        has_levels = candidates.pop(uniform_fourier, None) is not None  # the quick sum
+        self.has_levels = candidates.pop(uniform_fourier, None) is not None  # the quick sum
         candidates.pop(affine, None)
         if not candidates:
             refuse_uncovered(law, accuracy, True, {})
         method = next(iter(candidates))
         self.law, self.method = law, method_name(method)
         self.exact, self.is_folded = method in EXACT, method is folding
-        self.is_quick = has_levels and not self.exact
+        self._use_levels(self.has_levels and not self.exact)
+
+    def _use_levels(self, is_quick: bool) -> None:
+        """Let calls use `uniform_fourier`, or not; set the number of threads."""
+        self.is_quick = is_quick
         # Several descents run beside each other.
-        self.workers = 1 if self.is_quick and law.n <= MOST_FEATURES_ON_ONE_THREAD else None
+        self.workers = 1 if is_quick and self.law.n <= MOST_FEATURES_ON_ONE_THREAD else None
+
+    def by_levels(self) -> "DescentLoss | None":
+        """Return this loss by `uniform_fourier`, which is quicker from 11 features on; None if it has none."""
+        if self.is_quick or not self.has_levels:
+            return self if self.is_quick else None
+        other = copy(self)
+        other.exact = other.is_folded = False
+        other._use_levels(True)
+        return other
 
     def scaled_outputs(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> Outputs:
         """Return the `Outputs` of y = ReLU(M x + b), with derivatives, in units of the features' scales.

@@ -621,7 +621,7 @@ class _Search:
         """
         self.aim.restore()
         if self.aim.raced:
-            moves = 0 if self.aim.loss.is_quick else _SCREENING.moves_per_start * count
+            moves = 0 if self.aim.loss.has_levels else _SCREENING.moves_per_start * count
             self.planned += len(begin) + moves
             ends = self.screen(begin, count, rng, needed)
         else:
@@ -647,11 +647,14 @@ class _Search:
             self.aim,
             _same_minimum_predicate(self.aim, _SCREENING.same_objective, _SCREENING.same_invariants),
         )
-        cheap, samples = copy(aim), Samples(aim.features, rng, _SCREENING.samples)
-        judge = aim.with_accuracy(max_frequencies=_SCREENING.judge_frequencies)
-        # Called as the loss is. Of uniform features the loss itself takes less time than so many samples.
-        means: Any = samples if samples.enough and not aim.loss.is_quick else aim.loss
-        cheap.loss, judge.deadline = means, Deadline()
+        cheap, judge = copy(aim), aim.with_accuracy(max_frequencies=_SCREENING.judge_frequencies)
+        judge.deadline = Deadline()
+        levels = aim.loss.by_levels()
+        if levels is not None:  # of uniform features, which take less time than so many samples
+            cheap.loss, cheap.accuracy = levels, replace(aim.accuracy, workers=levels.workers)
+        else:
+            samples: Any = Samples(aim.features, rng, _SCREENING.samples)  # is called as the loss is
+            cheap.loss = samples if samples.enough else aim.loss
         with cheap.coarse():
             ends = self.screen_on_samples(cheap, judge, begin, count, rng, needed)
             if not ends:
@@ -716,7 +719,7 @@ class _Search:
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         is_same = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
         cheap.deadline = aim.deadline.part(_SCREENING.starts_share)
-        if not aim.loss.is_quick:
+        if not aim.loss.has_levels:
             return self.move_on_samples(cheap, judge, begin, count, rng, needed)
         first = self.descend_all(cheap, begin[:1], limits, judge, needed)
         pool = distinct([*first, *self.descend_in_batches(cheap, begin[1:], limits, judge)], is_same)

@@ -79,7 +79,7 @@ class Objective:
         branches = features.values.sides + 1.0 if is_folded else 5.0
         self.work = n * branches ** min(n, 99)
         # Many starts race where one descent takes more than a tenth of a second.
-        self.raced = not self.exact or (is_folded and branches**n > 2.0**12)
+        self.raced = not self.exact or (is_folded and branches**n > 2.0**11)
 
     def _check_penalty(self) -> None:
         """Raise ValueError unless the penalty is None, a known tuple, or a function."""

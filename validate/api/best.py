@@ -148,7 +148,7 @@ def best(
     bias : {True, False, "common"}, optional
         A bias for each output, none, or one for all.
     starts : int, optional
-        Random starts. By default 60 for tied models of up to 9 features, else 20. While fewer than 5 of them
+        Random starts. By default 60 for tied models of up to 14 features, else 20. While fewer than 5 of them
         end at the best model, more are added, up to four times as many; without `seconds` only for up to 12
         features, or 8 that depend on each other.
     seconds : float, optional

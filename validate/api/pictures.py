@@ -308,8 +308,9 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
         colour = (
             "#555555" if kind == "lower bound" else "#AAAAAA" if name == _DROPPED_LABEL else COLOURS[k % 7]
         )
-        single: Any = {"marker": "s", "markersize": 4} if m.size == 1 and line != "s" else {}
-        ax.plot(m, loss, line, color=colour, linewidth=width, markersize=5, label=name, **single)
+        single = m.size == 1 and line != "s"  # a line of one point is not seen
+        marker: Any = {"marker": "s", "markersize": 4} if single else {"markersize": 5}
+        ax.plot(m, loss, line, color=colour, linewidth=width, label=name, **marker)
         ends.append((float(loss[np.argmax(m)]), _SHORT.get(name, name), colour))
     if points is not None:
         m, loss = (np.asarray(point, float) for point in points)

@@ -33,6 +33,7 @@ SEARCH_SHARE = 0.5
 # Random starts by default, and of tied models of few features.
 _STARTS = 20
 _STARTS_FEW_TIED = 60
+_MANY_STARTS_UP_TO = 14
 
 
 @cache  # the instances of a file often share them
@@ -194,9 +195,10 @@ def _add_most_important(n: int, m: int, known: KnownModels) -> None:
 def usual_starts(n_features: int, tied: bool) -> int:
     """Return the default number of random starts of a search: 60 for small tied models, else 20.
 
-    Models of at most `_FEW_FEATURES` features, 9, are small.
+    Models of at most 14 features are small. Of 12 features on 3 neurons, for example, one start in 25 ends at
+    the best minimum, and every second one at a minimum 4 % above it.
     """
-    return _STARTS_FEW_TIED if tied and n_features <= _FEW_FEATURES else _STARTS
+    return _STARTS_FEW_TIED if tied and n_features <= _MANY_STARTS_UP_TO else _STARTS
 
 
 def best_known(n: int, m: int, law: Features, tied: bool) -> list[Any]:
