@@ -6,9 +6,7 @@ import json
 import pickle
 import re
 import struct
-import sys
 import time
-import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -72,17 +70,6 @@ def test_a_module_that_cannot_be_called_has_no_nonlinearity_before_weights():
     assert audit.audit(model.state_dict(), 0.1, keys=keys, **UNSEARCHED).layout == "keys"
 
 
-def test_arrays_that_are_no_real_numbers_are_refused_in_one_line(tmp_path, capsys):
-    torch, path = pytest.importorskip("torch"), str(tmp_path / "model.pt")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of PyTorch
-        torch.save({"W": torch.ones((5, 2)).to_sparse_csr(), "b": torch.zeros(5)}, path)
-    assert main(["audit", path, "--p", "0.1"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("superposition audit: `model` must hold arrays of real numbers; 'W' is")
-    assert said.count("\n") == 1
-
-
 class _Evil:
     def __reduce__(self):
         return (pytest.fail, ("a pickle was executed",))
@@ -90,10 +77,8 @@ class _Evil:
 
 def test_damaged_and_foreign_files_are_one_line(tmp_path, capsys):
     pytest.importorskip("torch", reason="reads files of PyTorch")
-    files = [
-        tmp_path / name for name in ("a.npz", "b.npz", "c.pt", "d.safetensors", "e.safetensors", "no.npz")
-    ]
-    cut, objects, pickled, short, huge, _ = files
+    names = "a.npz", "b.npz", "c.pt", "d.safetensors", "e.safetensors", "no.npz"
+    cut, objects, pickled, short, huge, _ = files = [tmp_path / name for name in names]
     np.savez(cut, **ONE)
     cut.write_bytes(cut.read_bytes()[:-200])
     np.savez(objects, W=np.array([_Evil()], object))
@@ -167,18 +152,13 @@ def test_the_command_says_it_in_a_table_and_as_json(tmp_path, capsys):
     np.savez(path, W=W, b_final=B)
     words = ["audit", path, "--p", "0.1", "0.2", "0.3", "--instances", "0", "2", "--starts", "2"]
     assert main(words) == 0
-    said = capsys.readouterr().out
-    assert "Anthropic notebook" in said
-    assert "2: Not at a minimum" in said
-    assert "Structure: 5 features in 2 dimensions (0-1-2-3-4)." in said
+    assert "2: Not at a minimum" in capsys.readouterr().out
     assert main(["audit", path, "--p", "0.1", "--steps", "0", "--starts", "0", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["layout"] == "Anthropic notebook"
     assert [model["instance"] for model in printed["models"]] == [0, 1, 2]
     assert printed["models"][0]["end_loss"] is None
     assert printed["models"][0]["law"]["p"] == [0.1] * 5
-    for wrong in (["--p", "0.1", "--keys", "W"], ["--p", "0.1", "0.2"]):
-        assert main(["audit", path, *wrong]) == 2
 
 
 def test_a_script_fails_on_the_verdicts_that_it_names(tmp_path, capsys):
@@ -240,7 +220,6 @@ def test_instances_of_one_law_share_the_search_and_what_descent_finds(monkeypatc
     [
         ("--p .3 --importance geometric:0.5 --scale 2", {"importance": 0.5 ** np.arange(5), "scale": 2}),
         ("--p 0.1 --importance 0.8", {"importance": 0.8, "p": 0.1}),
-        ("--p 0.1 --importance 0.8^i", {"importance": 0.8 ** np.arange(5), "p": 0.1}),
         ("--p 0.1 --importance 0.8**i", {"importance": 0.8 ** np.arange(5), "p": 0.1}),
         ("--p 0.1 --importance 1,.8,0.6,.4 .2", {"importance": [1, 0.8, 0.6, 0.4, 0.2], "p": 0.1}),
         ("--p-feature .1 .2 .3 .4 .5 --values binary", {"p": [0.1, 0.2, 0.3, 0.4, 0.5], "values": "binary"}),
@@ -255,28 +234,6 @@ def test_laws_of_the_command_are_those_of_features(options, law, tmp_path, capsy
     want = exact_loss(OUT[0] @ IN[0], B[0], Features(5, **{"p": 0.3, **law})).loss
     assert printed["loss"] == pytest.approx(want, rel=1e-12, abs=0)
     assert printed["bias_assumed"] is False
-
-
-def test_bad_laws_are_one_line(tmp_path, capsys):
-    np.savez(tmp_path / "model.npz", **ONE)
-    ways = "`p` must be given, or --sparsity, --p-feature, --alpha or --exactly; got"
-    form = "`importance` must be numbers, R^i or geometric:R; got"
-    for options, message in (
-        ("", f"{ways} none."),
-        ("--p 0.1 --p-feature 0.1", f"{ways} --p and --p-feature."),
-        ("--p 0.1 0.2", "`p` must be one, or one for each of 1 models; got 2."),
-        ("--p-feature 0.1 0.2", "`p` must have shape (5); got (2,)."),
-        ("--p 0.1 --importance geometric", f"{form} 'geometric'."),
-        ("--p 0.1 --importance geometric:", f"{form} 'geometric:'."),
-        ("--p 0.1 --importance ^i", f"{form} '^i'."),
-        ("--p 0.1 --importance 1,,2", f"{form} '1,,2'."),
-        ("--p 0.1 --importance geometric:-2", "`importance` must lie in [0, inf); got -2."),
-        ("--p 0.1 --scale 1 2", "`scale` must have shape (5); got (2,)."),
-        ("--exactly 9", "`exactly` must be an integer of at least 0 and at most 5; got 9."),
-        ("--p 0.1 --html no/page.html", "`html` must be in a folder that is there; got 'no/page.html'."),
-    ):
-        assert main(["audit", str(tmp_path / "model.npz"), *options.split()]) == 2
-        assert capsys.readouterr().err == f"superposition audit: {message}\n"
 
 
 def test_the_page_escapes_what_comes_from_files(tmp_path, monkeypatch):
@@ -319,19 +276,6 @@ def test_the_losses_that_are_drawn_are_times_importance():
     rows = np.reshape(cells, (6, -1))[:, -4:]
     columns = model.per_feature, model.share_saved, model.b, model.dimensionality
     np.testing.assert_allclose(rows, np.transpose(columns), rtol=1e-2, atol=1e-3)
-
-
-def test_progress_is_told_on_a_terminal_alone(tmp_path, capsys, monkeypatch):
-    np.savez(tmp_path / "model.npz", W=W, b_final=B)
-    words = f"audit {tmp_path}/model.npz --p 0.1 --steps 0 --starts 0".split()
-    for terminal, more, lines in (
-        (True, ["--json"], 0), (True, ["--instances", "1"], 0), (False, [], 0), (True, [], 3),
-    ):  # fmt: skip
-        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
-        assert main([*words, *more]) == 0
-        said = capsys.readouterr().err
-        assert said.count("\n") == lines
-    assert "s, 3 of 3] instance 2" in said
 
 
 def wide_model():
@@ -390,7 +334,6 @@ def test_advice_says_what_it_rests_on():
         assert "above the best known" in said
         searched = f"{audited.searched} starts were made at this size, {audited.hits} of them ended"
         assert (searched if starts else "no search was made at this size") in said
-        assert starts or "to the best loss known" not in said
         fall = 100.0 * (1.0 - audited.end_loss / audited.loss)
         assert f"descent from here goes down by {fall:.2g} %" in said
         above = 100.0 * (audited.loss / audited.best_known - 1.0)
