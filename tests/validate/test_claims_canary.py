@@ -185,15 +185,9 @@ def instead(module, path, how):
 
 
 # Which argument of a call is a formula; the others are words and limits.
-FORMULA = {
-    "corrected_statement": slice(1, None),
-    "evidence": slice(1, None),
-    "in_range": slice(2, 3),
-    "_run": slice(1, 2),
-}
-FORMULA |= dict.fromkeys(
-    ("symbolic", "numeric", "searched", "experiment", "confirmed", "not_refuted"), slice(1, 2)
-)
+FORMULA = {"corrected_statement": slice(1, None), "evidence": slice(1, None), "in_range": slice(2, 3)}
+SECOND = "symbolic", "numeric", "searched", "experiment", "confirmed", "not_refuted", "_run"
+FORMULA |= dict.fromkeys(SECOND, slice(1, 2))
 FORMULA |= dict.fromkeys(("derived", "rounding", "preregistered", "post_hoc", "Family"), slice(0))
 # A difference of two routes stays one.
 OTHER = {ast.Add: ast.Sub, ast.Mult: ast.Div, ast.Div: ast.Mult}
@@ -492,13 +486,9 @@ def test_each_finding_fails_in_a_wrong_world(id, lab):
 def never(quick):
     """Twice the same, and what ought to be nothing but is a number."""
     x = np.linspace(0, 1, 5)
-    return evidence(
-        "",
-        numeric(
-            "one number less itself", np.abs(np.linalg.norm(x) - np.linalg.norm(x)), "<=", rounding(1e-9)
-        ),
-        numeric("length", np.linalg.norm(x) ** 2, "<=", rounding(1.875)),
-    )
+    same = np.abs(np.linalg.norm(x) - np.linalg.norm(x))
+    one = numeric("one number less itself", same, "<=", rounding(1e-9))
+    return evidence("", one, numeric("length", np.linalg.norm(x) ** 2, "<=", rounding(1.875)))
 
 
 def test_a_finding_that_cannot_fail_is_told():
