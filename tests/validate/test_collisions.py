@@ -36,41 +36,6 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
 # Split neurons
 
 
-@pytest.mark.slow
-def test_half_of_the_pairs_part_in_the_predicted_time():
-    remedy = collisions.run_remedy(16, 16, [0.16], [1e-2], range(40), times=[4.0, 10.0], device="cpu")
-    names = ("pairs", "apart", "together")
-    pairs, apart, together = (int(remedy[name].isel(lam=0).values.flat[-1]) for name in names)
-    assert pairs > 80
-    assert apart + together >= pairs - 1
-    # In the end one half, exact binomial test at 1e-4; the canary is the hope that nearly all part.
-    assert stats.binomtest(apart, pairs, 0.5).pvalue > 1e-4
-    assert stats.binomtest(apart, pairs, 0.9).pvalue < 1e-4
-    # On the way: the clock of the prediction is good to O(lam_normal) = 4 %; one-sided tests at 1e-4 against
-    # the prediction a tenth later and a tenth earlier. Canary: a clock that lost the factor sqrt(2).
-    early = int(remedy["apart"][0, 0, 0])
-    clocks = (3.6, 4.4, 4.0 / np.sqrt(2))
-    low, high, lost = (separated_share(clock, 1.0, 1e-2, left=ZERO)[0] for clock in clocks)
-    assert stats.binomtest(early, pairs, low, "less").pvalue > 1e-4
-    assert stats.binomtest(early, pairs, high, "greater").pvalue > 1e-4
-    assert stats.binomtest(early, pairs, lost, "greater").pvalue < 1e-4
-
-
-@pytest.mark.slow
-def test_shared_noise_parts_all_halving_half_and_without_l1_nothing_happens():
-    def run(eps, runs, **options):
-        ds = collisions.run_remedy(16, 16, [0.16], [eps], range(runs), device="cpu", **options)
-        return [ds[name].item() for name in ("pairs", "apart", "together", "undecided")]
-
-    pairs, apart, *_ = run(3e-3, 12, times=[10.0], correlation=1.0)
-    assert apart >= pairs - 1
-    pairs, *_, undecided = run(3e-3, 12, times=[10.0], regularised=False)
-    assert undecided == pairs > 0
-    pairs, apart, together, _ = run(1e-2, 30, times=[12.0], protocol="untied")  # outgoing weights are halved
-    assert apart + together >= pairs - 1
-    assert stats.binomtest(apart, pairs, 0.5).pvalue > 1e-4
-
-
 @pytest.fixture(scope="module")
 def split():
     """Return what `run_remedy` would give if splits decided exactly as predicted."""

@@ -53,17 +53,6 @@ def test_runs_have_the_colour_of_no_theory(style):
         assert dots not in curves
 
 
-def test_rejections(ax):
-    for theory, experiment, message in (
-        (line(1), RUNS_BY_LAM.rename(run="model"), r"`experiment` must be over x and .*; got {'model': 20"),
-        (line(1), RUNS_BY_LAM[:1], r"`experiment` must be over x and two .*; got {'run': 1"),
-        (line(1), RUNS_BY_LAM[:, 0], r"`experiment` must be over x and two .*; got {'run': 20}"),
-        (RUNS_BY_LAM, RUNS_BY_LAM, r"`theory` must be curves over one dimension; got shape \(20, 3\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            drawing.plot_theory_vs_experiment([theory], experiment, ax)
-
-
 def test_means_leave_out_what_is_missing(ax):
     samples = np.array([[1.0, 2.0, np.nan], [np.nan, np.nan, 5.0], [3.0, 4.0, 5.0]])
     drawing.draw_means(ax, X, samples, color="C1")
