@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from superposition.solvers.collisions.counts import ZERO
-from superposition.theory.collisions import quoted_polysemantic, separated_share
+from superposition.theory.collisions import quoted_polysemantic
 from superposition.validate import ledger
 from superposition.validate.experiments.codes.symmetry import run_stored
 from superposition.validate.experiments.collisions import VARIANTS
 from superposition.validate.ledger import lecomte_l1, lecomte_polysemantic, notes_relu, prieto
 from superposition.validate.ledger.lecomte_polysemantic import check_l37 as REMEDY
+
+from ..oracles import predicted_splits
 
 
 @pytest.fixture(scope="module")
@@ -87,16 +88,7 @@ def test_a_feature_on_no_neuron_has_no_winner():
 
 
 PAIRS = 600
-
-
-def split(share, factor=1.0):
-    """Return what splits would give that part with this share, on a clock that runs faster by a factor."""
-    times, eps = np.array([4.0, 10.0]), [1e-3, 1e-2]
-    decided = [np.sum(separated_share(times * factor, 1.0, e, left=ZERO), axis=0) for e in eps]
-    apart = np.round(PAIRS * share * np.array(decided)).astype(int)[None]
-    axes = ("lam", "eps", "time")
-    places = {"lam": [0.04], "eps": eps, "time": times}
-    return xr.Dataset({"pairs": ("lam", [PAIRS]), "apart": (axes, apart)}, places, {"n_features": 16})
+splits = functools.partial(predicted_splits, [4.0, 10.0], PAIRS, lam=0.04)
 
 
 def variants(shares):
@@ -116,12 +108,12 @@ AS_PREDICTED = [(0.5, 0.5), (0.33, 0.33), (0.5, 0.5), (1.0, 0.0), (0.0, 0.0)]
 
 def test_the_question_is_answered_by_what_is_predicted_and_not_by_another_clock_or_share():
     predicted = variants(AS_PREDICTED)
-    assert ledger.verdict(REMEDY.check(True, split(0.5), predicted)) is ledger.Verdict.ANSWERED
-    for wrong in (split(0.5, np.sqrt(2)), split(0.5, np.sqrt(0.5)), split(0.6)):
+    assert ledger.verdict(REMEDY.check(True, splits(), predicted)) is ledger.Verdict.ANSWERED
+    for wrong in (splits(factor=np.sqrt(2)), splits(factor=np.sqrt(0.5)), splits(share=0.6)):
         assert ledger.verdict(REMEDY.check(True, wrong, predicted)) is ledger.Verdict.UNSETTLED
     for place, shares in ((1, (0.45, 0.2)), (2, (0.7, 0.3)), (3, (0.9, 0.1)), (4, (0.01, 0.0))):
         wrong = variants([*AS_PREDICTED[:place], shares, *AS_PREDICTED[place + 1 :]])
-        assert ledger.verdict(REMEDY.check(True, split(0.5), wrong)) is ledger.Verdict.UNSETTLED
+        assert ledger.verdict(REMEDY.check(True, splits(), wrong)) is ledger.Verdict.UNSETTLED
 
 
 NAMES = {"kind": ["exclusive"], "strength": [1.0], "p": [0.4], "ratio": [0.125]}

@@ -11,6 +11,8 @@ from superposition.theory.collisions.neuron import untied_length_ratio
 from superposition.validate.experiments import collisions
 from superposition.validate.experiments.collisions import train_l1
 
+from ..oracles import predicted_splits
+
 pytest.importorskip("torch")
 
 TINY = {
@@ -29,27 +31,13 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     assert all("nan" not in content.text for content in shown.values())
     # The seeds of the lab are those of the models.
     assert lab["collisions.trained"]["seed"].values.tolist() == [0, 1, 2, 3]
-    for id, row in sections.judge(lab, ["L18", "L19", "L20", "L37"]).items():
-        assert row.evidence.findings, id
 
 
 # Split neurons
 
 
-@pytest.fixture(scope="module")
-def split():
-    """Return what `run_remedy` would give if splits decided exactly as predicted."""
-    eps, pairs = [1e-3, 1e-2], 10_000
-    times = np.arange(0.25, 12, 0.25)
-    shares = np.array([np.sum(separated_share(times, 1.0, e, left=ZERO), axis=0) for e in eps])
-    apart = np.round(pairs * shares / 2).astype(int)[None]
-    axes, zero = ("lam", "eps", "time"), np.zeros_like(apart)
-    counts = {"apart": apart, "together": apart, "undecided": pairs - 2 * apart, "lost": zero}
-    columns = {"pairs": ("lam", [pairs])} | {name: (axes, value) for name, value in counts.items()}
-    return xr.Dataset(columns, {"lam": [1e-4], "eps": eps, "time": times}, {"correlation": 0.0})
-
-
-def test_median_times(split):
+def test_median_times():
+    split = predicted_splits(np.arange(0.25, 12, 0.25), 10_000, lam=1e-4)
     for k in (0, 1):
         time, predicted = collisions.remedy.median_time(split, 0, k)
         assert time.low < time.value < time.high

@@ -1,6 +1,5 @@
 """Stored files that are damaged, whatever the damage: everything that reads them refuses them by name."""
 
-import random
 import shutil
 
 import pytest
@@ -10,6 +9,8 @@ from superposition.validate import cli
 from superposition.validate.experiments import atlas
 from superposition.validate.ledger import stored_verdicts
 from superposition.validate.reference.read import REFERENCE
+
+from ..oracles import damaged
 
 READERS = {
     "claims.json": [sp.claims, stored_verdicts.sources, lambda: stored_verdicts.store([], [])],
@@ -22,14 +23,6 @@ COMMANDS = {
     "atlas.safetensors": ["atlas n2-m1-p0.01-equal-tied"],
 }
 VARIANTS = 40
-
-
-def damaged(whole, k):
-    """Return one of many ways in which a file may be damaged: emptied, cut, or a bit flipped."""
-    rng = random.Random(k)
-    place = rng.randrange(len(whole) - 2)  # the last of a text is a line feed, which says nothing
-    flipped = whole[:place] + bytes([whole[place] ^ 1 << rng.randrange(8)]) + whole[place + 1 :]
-    return b"" if k == 0 else flipped if k % 2 else whole[:place]
 
 
 @pytest.fixture
