@@ -7,6 +7,7 @@ import pickle
 import re
 import struct
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -102,7 +103,6 @@ def test_a_best_known_loss_of_nothing_is_no_unit():
     pair = [audit.Weights(W_out, W_out.T, bias) for bias in (b, b + 0.1)]
     best, early = audit.audit(pair, law, starts=0, steps=0).models
     assert best.loss == best.best_known == early.best_known < 1e-25
-    assert early.best_name == "instance 0"
     (share,) = re.findall(r"([\d.]+) % of the zero model above the best known", early.sentence)
     np.testing.assert_allclose(float(share) / 100, early.loss / early.zero_loss, rtol=0.005)
     assert audit.audit(pair[0], law, starts=0, steps=5).models[0].verdict == "proved best"
@@ -114,7 +114,6 @@ def test_many_features_are_set_beside_codes():
     assert (audited.verdict, audited.represented, audited.searched) == ("not tried", 64, 0)
     np.testing.assert_allclose(audited.dimensionality, 0.5)
     assert audited.lower_bound < audited.limit < audited.loss == audited.best_known < audited.zero_loss
-    assert f"For comparison: {audited.limit_name}, {audited.limit:.4g}." in audited.sentence
     law = Features(64, 0.05, scale=2.0, importance=3.0)
     (scaled,) = audit.audit({"W": W_out, "b": np.zeros(64)}, law, **UNSEARCHED).models
     assert audited.rug == pytest.approx(rug.optimum(0.05, 0.5).loss, rel=1e-9)
@@ -129,13 +128,11 @@ def test_features_that_differ_are_set_beside_priority_codes_and_their_bound():
         (audited,) = audit.audit(audit.Weights(start, into, np.zeros(10)), law, **UNSEARCHED).models
         assert 0 < audited.lower_bound == unequal.loss_bound(law, 3) < audited.best_known < audited.loss
         assert audited.best_known == pytest.approx(law.variance[3:].sum() / 10, rel=1e-14, abs=0)
-        assert audited.best_name == "the 3 features that matter most, the others dropped"
         sizes, sums = np.sum(into**2, axis=0), np.sum((into.T @ into) ** 2, axis=1)
         np.testing.assert_allclose(audited.dimensionality, sizes**2 / sums)  # of the encoder
     pair = audit.Weights(np.ones((2, 1)), np.array([[1.0, -1.0]]), np.zeros(2))
     assert audit.audit(pair, 0.1, **UNSEARCHED).models[0].structure == "antipodal pair 0-1"
     assert audited.limit == unequal.priority_loss(law, 3)
-    assert audited.limit_name == "planes by priority in the limit of very different lengths"
 
 
 def test_pairs_that_are_on_together_are_set_beside_a_code_of_theirs():
@@ -161,15 +158,13 @@ def test_the_command_says_it_in_a_table_and_as_json(tmp_path, capsys):
     assert printed["models"][0]["law"]["p"] == [0.1] * 5
 
 
-def test_a_script_fails_on_the_verdicts_that_it_names(tmp_path, capsys):
+def test_a_script_fails_on_the_verdicts_that_it_names(tmp_path):
     """W of this file, drawn at random, is no minimum; the pentagon of a search is the best one."""
     path, best = str(tmp_path / "model.npz"), minimise(5, 2, 0.1, starts=20)
     for weights, bias, verdict in ((W[0], B[0], "unfinished"), (best.W_out, best.b, "best of a search")):
         np.savez(path, W_out=weights, W_in=weights.T, b=bias)
         for fail_on, status in ((verdict, 1), (f"stuck,{verdict}", 1), ("stuck,flat", 0)):
             assert main(["audit", path, "--p", "0.1", "--starts", "20", "--fail-on", fail_on]) == status
-    assert main(["audit", path, "--p", "0.1", "--fail-on", "unfinised"]) == 2
-    assert "`fail_on` must be a list of words out of" in capsys.readouterr().err
 
 
 def test_a_bias_that_is_not_saved_is_the_best_one(tmp_path):
@@ -236,13 +231,15 @@ def test_laws_of_the_command_are_those_of_features(options, law, tmp_path, capsy
     assert printed["bias_assumed"] is False
 
 
-def test_the_page_escapes_what_comes_from_files(tmp_path, monkeypatch):
-    evil = "<script>alert(1)</script>`"
+def test_table_and_page_escape_what_comes_from_files(tmp_path, capsys, monkeypatch):
+    evil = "<script>alert(1)</script>`\x1b[2J\udc80"
     monkeypatch.chdir(tmp_path)
     name = evil.replace("/", "\u2215") + ".npz"
-    np.savez(name, **{evil: W[:2], "bias": B[:2]})
+    np.savez("plain.npz", W=W[:2], bias=B[:2])
+    Path("plain.npz").rename(name)
     words = "--p 0.1 --instances 1 0 --steps 0 --starts 0 --html page.html"
-    assert main(["audit", name, "--keys", f"W_in={evil}", "b=bias", *words.split()]) == 0
+    assert main(["audit", name, "--keys", "W_in=W", "b=bias", *words.split()]) == 0
+    assert not {"\x1b", "\udc80"} & set(capsys.readouterr().out)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<script" not in text
     assert "Audit of &lt;script&gt;alert(1)" in text
@@ -278,12 +275,6 @@ def test_the_losses_that_are_drawn_are_times_importance():
     np.testing.assert_allclose(rows, np.transpose(columns), rtol=1e-2, atol=1e-3)
 
 
-def wide_model():
-    law = Features(20, 0.05, importance=0.9 ** np.arange(20))
-    W = 0.3 * np.random.default_rng(0).normal(size=(20, 5))
-    return audit.Weights(W, W.T, np.zeros(20)), law
-
-
 def test_seconds_end_search_and_descent_and_the_answer_says_so(monkeypatch):
     def descents_to_the_deadline(*arguments):
         """Return what the descents end at, when their time is over: a fast machine needs less."""
@@ -292,10 +283,11 @@ def test_seconds_end_search_and_descent_and_the_answer_says_so(monkeypatch):
             time.sleep(0.01)
         return ends
 
-    given, law = wide_model()
+    law = Features(20, 0.05, importance=0.9 ** np.arange(20))
+    W = 0.3 * np.random.default_rng(0).normal(size=(20, 5))
+    given = audit.Weights(W, W.T, np.zeros(20))
     (none,) = audit.audit(given, law, seconds=0).models  # which compiles
     assert (none.verdict, none.searched, none.planned) == ("not tried", 0, 20)
-    assert "no search was made at this size" in none.sentence
     exact = exact_loss(given.W_out @ given.W_in, given.b, law).loss
     assert none.loss == pytest.approx(exact, abs=none.loss_error)
     assert none.loss_error < 1e-3 * none.loss
@@ -307,9 +299,7 @@ def test_seconds_end_search_and_descent_and_the_answer_says_so(monkeypatch):
     assert audited.searched < audited.planned
     assert audited.verdict == "unfinished"
     assert audited.end_loss < audited.loss
-    begin = f"The budget ended the search after {audited.searched} of {audited.planned}"
-    assert audited.left_out.startswith(begin)
-    assert audited.sentence.endswith(audited.left_out)
+    assert f" {audited.searched} of {audited.planned}" in audited.left_out
     pair = audit.Weights(np.array([[1.0], [-1.0]]), np.array([[1.0, -1.0]]), np.zeros(2))
     (whole,) = audit.audit(pair, 0.1, seconds=60.0).models
     assert (whole.hit_time_limit, whole.searched, whole.left_out) == (False, whole.planned, "")
@@ -332,8 +322,7 @@ def test_advice_says_what_it_rests_on():
         said = advice(audited)
         assert audited.verdict == "unfinished"
         assert "above the best known" in said
-        searched = f"{audited.searched} starts were made at this size, {audited.hits} of them ended"
-        assert (searched if starts else "no search was made at this size") in said
+        assert starts == 0 or f"{audited.searched} starts were made at this size" in said
         fall = 100.0 * (1.0 - audited.end_loss / audited.loss)
         assert f"descent from here goes down by {fall:.2g} %" in said
         above = 100.0 * (audited.loss / audited.best_known - 1.0)

@@ -4,7 +4,6 @@ import importlib
 import subprocess
 import sys
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -144,13 +143,11 @@ def test_a_bound_that_is_wrong_by_1e_minus_9_is_not_provable_and_not_written(tmp
 
 
 def test_a_checker_names_the_one_that_fits():
-    for number, name, reason in (
-        (0, "pentagon", "it is about the pentagon, which check_pentagon.py checks"),
-        (1, "wiring-n2-m1-p1-4", "it is no whole certificate of the pentagon (check.py has others)"),
-    ):
+    for number, name, fits in ((0, "pentagon", "check_pentagon.py"), (1, "wiring-n2-m1-p1-4", "check.py")):
         done = alone(number, STORED[0].with_name(f"{name}.json"))
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-        assert done.stderr.startswith(f"rejected: {reason}")
+        assert done.stderr.startswith("rejected: ")
+        assert f" {fits} " in done.stderr.replace("(", " ")
 
 
 @pytest.mark.slow
@@ -182,16 +179,6 @@ def test_a_certificate_that_takes_minutes_is_refused_before_any_sum(pair):
     changes = [(part, *entry) for part, entries in parts.items() for entry in entries.items()]
     changed_certificate(pair, pair, *changes)
     assert "would take minutes to check" in certificates.check(pair).text
-
-
-def test_what_is_no_fraction_is_refused_by_name():
-    given = {"W": [[1]], "b": [0], "p": "1/10", "importance": [1], "penalty": 0}
-    for name, bad in product(given, (True, 1j, None, "1e999999999", np.nan, np.timedelta64(1, "ns"))):
-        if (name, bad) != ("importance", None):
-            value = [[bad]] if name == "W" else [bad] if name in ("b", "importance") else bad
-            message = f"`{name}` must be made of finite numbers or fractions; got "
-            with pytest.raises(ValueError, match=message):
-                certificates.exact_total(**given | {name: value})
 
 
 def test_a_bound_is_the_loss_rounded_up_at_about_its_tenth_digit():

@@ -27,7 +27,6 @@ from superposition.validate.ledger.cowsik_structure import drop_ratio
 from superposition.validate.runner import cache
 from superposition.validate.runner.findings import (
     ABOUT,
-    Limit,
     confirmed,
     derived,
     experiment,
@@ -73,20 +72,13 @@ def test_the_verdict_follows_from_the_findings_alone():
     ):  # fmt: skip
         declared = Evidence("this text says: holds, wrong", findings, fault=Verdict.INCOMPLETE)
         assert ledger.verdict(declared) == expected, findings
-    with pytest.raises(ValueError, match=r"`fault` must be one of .*; got .*holds"):
-        Evidence("", [], fault=Verdict.HOLDS)
-
-
-def test_nan_keeps_no_limit():
-    for relation in ("==", "<=", "<", ">=", ">"):
-        assert not Finding("printed", "numeric", "gap", np.nan, relation, 0.0).passed
 
 
 def test_a_limit_says_how_it_was_set_and_a_broken_one_of_the_print_is_a_counterexample():
     assert Finding("printed", "numeric", "gap", 0.1, "<=", preregistered(0.2)).basis == "before"
     assert Finding("printed", "numeric", "gap", 0.1, "<=", 0.2).limit_set == "limit not stated"
-    with pytest.raises(ValueError, match=r"`basis` must be one of .*; got 'a hunch'"):
-        Limit(0.2, "a hunch")
+    for relation in ("==", "<=", "<", ">=", ">"):
+        assert not Finding("printed", "numeric", "gap", np.nan, relation, 0.0).passed
     labels = [finding.label for finding in (broken("printed"), broken("corrected"), kept("printed"))]
     assert labels == ["counterexample", "numeric", "numeric"]
 
@@ -138,8 +130,6 @@ def test_limits_decide_by_the_end_that_the_claim_needs():
     assert (worst.value, worst.alarm, worst.resolution) == (-1.0, 1e-3, 1.3)
     nothing = replace(rise, low=np.nan)
     assert not confirmed("x", [nothing, rise], ">", derived()).passed
-    with pytest.raises(ValueError, match=r"`relation` must be one of .*; got '=='"):
-        confirmed("x", rise, "==", derived())
 
 
 def test_origin_alarm_and_resolution_are_recorded(results):

@@ -74,10 +74,6 @@ def test_help_and_version_import_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
     assert "examples:" in done.stdout
-    command = [sys.executable, "-m", "superposition.validate.cli", "weather"]  # the same program
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("superposition: argument COMMAND: invalid choice: 'weather'")
 
 
 def test_predict_as_json(capsys):
@@ -102,6 +98,7 @@ FIG3 = "run collisions.fig3 --out OUT --set"
 # A command line, and what its one line of complaint has.
 WRONG = [
     ("predict rug --ratio 0.5", "`p`", "must be given, or `sparsity` instead; got neither"),
+    (f"predict sparsification --t 1 --lam 0.1 --n-hidden {10**23}", "`n_hidden`", f"got {10**23}"),
     ("predict linear --p 0.1 --n-features 100000000 --n-hidden 2", "`n_features`", "got 100000000"),
     ("run relu.trianed", "`name`", "did you mean relu.trained?"),
     (f"{FIG3} runs=2 runs=3", "`runs`", "got '2' and '3'"),
@@ -117,14 +114,10 @@ WRONG = [
     ("claims --id l15", "`id`", "got 'l15' (did you mean L15?)"),
     ("predict", "PHENOMENON", "the following arguments are required"),
     ("bset --p 0.1", "COMMAND", "invalid choice: 'bset'; did you mean 'best'?"),
-    ("predict rgu --p 0.1", "PHENOMENON", "invalid choice: 'rgu'; did you mean 'rug'?"),
     ("best --n-feature 5 --n-hidden 2 --p 0.1", "--n-feature 5", "did you mean '--n-features'?"),
     ("loss x.npz --p 0.1 --qqq", "unrecognized arguments: --qqq", "(see superposition loss --help)"),
-    ("best --n-hidden 2", "`n-features`", "must be given, or --law; got neither"),
     ("best --law x --n-hidden 2", "`law`", "must be one of 'elhage'"),
-    ("best --law elhage --p 0.1 0.2 --n-hidden 1", "`p`", "must be one number with --law; got 2"),
     ("predict rug --p 0.1 --sparsity 0.9 --ratio 1", "`p`", "or `sparsity` instead; got both"),
-    ("best --law elhage --alpha 1.2 --n-hidden 2", "`law`", "must stand without --alpha"),
     ("phases --grid p", "`grid`", "must be NAME=VALUE; got 'p'"),
     ("phases --plot x.gif", "`plot`", "must end in .png, .svg or .pdf; got 'x.gif'"),
     (f"{GRID} seeds=[0] ratio=[0.5] n_features=10000000 --out OUT", "`n_features`", "smaller"),
@@ -173,26 +166,17 @@ def test_a_command_line_of_anything_but_words_is_bad_input(capsys):
         assert "`arguments` must be a list of words" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("phenomenon", dict.fromkeys(words.split()[0] for words, *_ in RANGES))
-def test_the_help_of_a_prediction_states_what_is_allowed(capsys, phenomenon):
-    for words, stated, allowed, refused in RANGES:
-        if words.split()[0] != phenomenon:
-            continue
-        with pytest.raises(SystemExit):
-            cli.main(["predict", phenomenon, "--help"])
-        assert stated in " ".join(capsys.readouterr().out.split())
-        for value in allowed.split():
-            assert cli.main(["predict", *words.replace("P", value).split()]) == 0
-        capsys.readouterr()
-        for value in refused.split():
-            code, line = complaint(capsys, "predict", *words.replace("P", value).split())
-            assert (code, "must" in line) == (2, True)
-
-
-def test_training_without_torch_says_what_is_missing(capsys, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    code, line = complaint(capsys, *f"{TRAIN} n_features=8 p=[0.1] --out {tmp_path}".split())
-    assert (code, "pip install -e '.[torch]'" in line) == (2, True)
+@pytest.mark.parametrize(("words", "stated", "allowed", "refused"), RANGES)
+def test_the_help_of_a_prediction_states_what_is_allowed(capsys, words, stated, allowed, refused):
+    with pytest.raises(SystemExit):
+        cli.main(["predict", words.split()[0], "--help"])
+    assert stated in " ".join(capsys.readouterr().out.split())
+    for value in allowed.split():
+        assert cli.main(["predict", *words.replace("P", value).split()]) == 0
+    capsys.readouterr()
+    for value in refused.split():
+        code, line = complaint(capsys, "predict", *words.replace("P", value).split())
+        assert (code, "must" in line) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -248,10 +232,7 @@ def test_claims_as_json_and_as_a_table(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     words = "claims --id C8 C9 --source cowsik2024 --verdict misprint --evidence"
     assert cli.main(words.split()) == 0
-    text = capsys.readouterr().out
-    assert "C8" in text
-    assert "C9" not in text
-    assert "[broken] printed, counterexample" in text
+    assert "[broken] printed, counterexample" in capsys.readouterr().out
 
 
 PREDICT = f"{sys.executable} -m superposition.validate.cli predict collisions --n-features 8 --n-hidden 8"
@@ -272,7 +253,7 @@ def test_what_went_wrong_decides_the_status(capsys, monkeypatch, error, status, 
     assert capsys.readouterr().err.strip() == ("" if said is None else f"superposition claims: {said}")
 
 
-def test_ctrl_c_in_training_leaves_a_checkpoint_to_go_on_from(capsys, tmp_path, monkeypatch):
+def test_ctrl_c_in_training_leaves_a_checkpoint_to_go_on_from(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     run, block, rounds = training.run, training.run.engine.run_block, []
     words = f"{TRAIN} n_features=8 p=[0.2] n_hidden=[2,2,4,4] seed=[0,1,0,1] steps=500 schedule=converged"
@@ -286,10 +267,8 @@ def test_ctrl_c_in_training_leaves_a_checkpoint_to_go_on_from(capsys, tmp_path, 
         return block(*arguments)
 
     monkeypatch.setattr(run.engine, "run_block", interrupting)
-    handler = signal.getsignal(signal.SIGINT)
     words += [str(tmp_path / "stopped")]
     assert cli.main(words) == 130
-    assert signal.getsignal(signal.SIGINT) is handler
     assert len(rounds) == 8  # the round is finished
     left = [path.name for path in (tmp_path / "stopped").rglob("[!.]*") if path.is_file()]
     assert left == ["training-train-0.checkpoint.npz"]
@@ -297,16 +276,17 @@ def test_ctrl_c_in_training_leaves_a_checkpoint_to_go_on_from(capsys, tmp_path, 
     assert len(rounds) == 20
     whole, stopped = (tmp_path / name / "training.train.nc" for name in ("whole", "stopped"))
     xr.testing.assert_equal(files.read_dataset(whole), files.read_dataset(stopped))
-    assert "interrupted" in capsys.readouterr().err
 
 
 def test_a_second_ctrl_c_does_not_wait():
+    handler = signal.getsignal(signal.SIGINT)
     with training.run._defer_interrupt() as pressed:
         assert not pressed()
         os.kill(os.getpid(), signal.SIGINT)
         assert pressed()
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 FUNCTIONS = {
@@ -373,7 +353,7 @@ def test_files_and_checks_as_json(capsys, tmp_path):
     assert swept["dims"]["value"] == ["p", "ratio"]
 
 
-def test_the_interface_has_every_public_name(commands, capsys, tmp_path):
+def test_the_interface_has_every_public_name(commands, capsys):
     assert cli.main(["interface"]) == 0
     text = capsys.readouterr().out
     for name in set(sp.__all__) - {"theory", "solvers", "validate"}:
@@ -384,8 +364,6 @@ def test_the_interface_has_every_public_name(commands, capsys, tmp_path):
         assert all(f"\n- `{path}.{name}" in text for name in getattr(module, "__all__", ()))
     assert all(f"- `superposition {command.split()[0]}`: " in text for command in commands)
     assert not re.search(r"0x[0-9a-f]{6}|/root|/home|/tmp", text)  # nothing of this machine
-    assert cli.main(["interface", "--out", str(tmp_path / "llms.txt"), "--json"]) == 0
-    assert (tmp_path / "llms.txt").read_text("utf-8").strip() == text.strip()
 
 
 def test_names_come_from_the_first_column(capsys, tmp_path):
