@@ -200,12 +200,3 @@ def test_the_command_lists_and_exports(tmp_path, capsys):
     path = tmp_path / "model.npz"
     assert main(["atlas", TIED, "--out", str(path), "--layout", "ARENA"]) == 0
     assert audit.recognise(audit.state_of(path))[0] == "ARENA"
-
-
-def test_the_command_makes(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(atlas.make.__wrapped__.__kwdefaults__, "problems", SMALL[:2])
-    assert main(["atlas", "--make", str(tmp_path), "--starts", "1"]) == 0
-    told = capsys.readouterr()
-    assert told.out.strip() == str(tmp_path / "atlas.json")
-    assert "2 of 2" in told.err
-    assert len(store.read(tmp_path)) == 2

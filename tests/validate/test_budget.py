@@ -110,9 +110,6 @@ def test_a_search_goes_on_while_few_starts_reach_the_best():
     assert more.planned == more.starts > once.starts
     assert more.loss <= once.loss * (1 + 1e-9)
     assert 0.0 <= more.unseen <= 1.0
-    few = sp.best(law, 2, starts=1)
-    assert few.hits < 5
-    assert "a better one is likely" in few.note
     nothing = sp.best(sp.Features(2, 0.1), 3)
     assert (nothing.certainty, nothing.note) == ("proved", "the loss is 0, and a loss is never negative")
 
@@ -123,9 +120,7 @@ def test_best_has_a_row_for_each_feature_with_its_name():
     found = sp.best(law, 2, names=names)
     frame = found.to_frame().set_index("feature")
     assert list(frame.index) == names
-    per_feature = sp.loss(found.model, law).per_feature
-    np.testing.assert_allclose(frame["loss"], per_feature, rtol=1e-3, atol=1e-9)
-    np.testing.assert_allclose(frame["share_saved"], 1 - per_feature / law.variance, atol=1e-3)
+    np.testing.assert_allclose(frame["loss"], sp.loss(found.model, law).per_feature, rtol=1e-3, atol=1e-9)
     assert list(frame.index[frame["represented"]]) == list(found.represented)
     M = found.W_out @ found.W_in
     off = np.abs(M - np.diag(np.diag(M)))
