@@ -116,28 +116,6 @@ def test_the_slopes_are_the_largest_of_what_bounds_them():
     assert float(problem.root_slope) == pytest.approx(largest, rel=1e-3)
 
 
-def test_a_bound_allows_for_the_largest_change_of_both_angles():
-    """It is the cost in the middle less what it may change by to the ends of the arcs of both angles."""
-    rng = np.random.default_rng(5)
-    problem, l1 = problem_of(alone=("1/5", "3/10"), l1="1/7"), 1 / 7
-
-    def lower(middle, change):
-        """Return what the objective may come down to within a change of both angles."""
-        total = 0.0
-        for (q, a), gain in zip(problem.patterns, problem.gains(*middle), strict=True):
-            square = float(check_pair.dot(a, a))
-            cost = square - gain / check_pair.UNIT
-            by_length = cost - 16.0 * square**1.5 / (27.0 * l1) * change
-            by_cost = (1.0 / np.sqrt(cost) + np.sqrt(4.0 / 27.0) / l1 * change) ** -2
-            total += float(q) * max(by_length, by_cost)
-        return total
-
-    for _ in range(200):
-        box = random_box(rng, int(rng.integers(0, 8)))
-        middle = [check_pair.atom(sign, 2 * n + 1, k + 1) for sign, n, k in box]
-        t = [np.array([n, n + 0.5, n + 1]) / 2.0**k for _, n, k in box]
-        change = max(np.abs(np.diff(2.0 * np.arctan(x))).max() for x in t)
-        assert lower(middle, 2.5 * change) < float(problem.bound(box)) <= lower(middle, change) + 1e-12
 
 
 def test_boxes_cover_all_pairs_of_atoms():
