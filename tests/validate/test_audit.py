@@ -152,7 +152,6 @@ def test_the_command_says_it_in_a_table_and_as_json(tmp_path, capsys):
     assert "2: Not at a minimum" in capsys.readouterr().out
     assert main(["audit", path, "--p", "0.1", "--steps", "0", "--starts", "0", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert printed["layout"] == "Anthropic notebook"
     assert [model["instance"] for model in printed["models"]] == [0, 1, 2]
     assert printed["models"][0]["end_loss"] is None
     assert printed["models"][0]["law"]["p"] == [0.1] * 5

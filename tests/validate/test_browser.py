@@ -82,7 +82,7 @@ addEventListener('load', () => {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def seen(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     shown = TopicContent("Text.", [], [], "A straight line was found, and this sentence is of use.")
     part = build.write_topic(folder, "toy", "line", shown)
@@ -92,11 +92,6 @@ def folder(tmp_path_factory):
         patch.setattr(registry, "load_section", lambda name: Section(name, "A toy", "Text.", {}, []))
         page = build.render_page([part], rows, facts)
     (folder / "report.html").write_text(page, encoding="utf-8")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def seen(folder):
     (folder / "harness.html").write_text(HARNESS, encoding="utf-8")
     return result_of_page(folder / "harness.html", "--allow-file-access-from-files", seconds=120)
 

@@ -116,8 +116,6 @@ def test_the_slopes_are_the_largest_of_what_bounds_them():
     assert float(problem.root_slope) == pytest.approx(largest, rel=1e-3)
 
 
-
-
 def test_boxes_cover_all_pairs_of_atoms():
     cut = [box for whole in check_pair.roots() for box in check_pair.parts(whole)]
     for boxes, k in ((check_pair.roots(), 0), (cut, 1)):
