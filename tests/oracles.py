@@ -2,13 +2,18 @@
 
 import hashlib
 import json
+import random
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import xarray as xr
 
+from superposition.solvers.collisions.counts import ZERO
+from superposition.theory.collisions import separated_share
 from superposition.theory.features import Features
 from superposition.theory.model import Model
 
@@ -39,6 +44,27 @@ def changed_certificate(source: Path, path: Path, *changes: tuple[str, str, Any]
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, indent=1).encode()).hexdigest()
     path.write_text(json.dumps({**content, "sha256": digest}, sort_keys=True, indent=1) + "\n")
     return path
+
+
+def damaged(whole: bytes, k: int) -> bytes:
+    """Return one of many ways in which a file may be damaged: emptied, cut, or a bit flipped."""
+    rng = random.Random(k)
+    place = rng.randrange(len(whole) - 2)  # the last of a text is a line feed, which says nothing
+    flipped = whole[:place] + bytes([whole[place] ^ 1 << rng.randrange(8)]) + whole[place + 1 :]
+    return b"" if k == 0 else flipped if k % 2 else whole[:place]
+
+
+def predicted_splits(
+    times: npt.ArrayLike, pairs: int, lam: float, share: float = 0.5, factor: float = 1.0
+) -> xr.Dataset:
+    """Return what splits would give of which this share parts, on a clock that runs faster by a factor."""
+    eps, clock = [1e-3, 1e-2], factor * np.asarray(times)
+    decided = pairs * np.array([np.sum(separated_share(clock, 1.0, e, left=ZERO), axis=0) for e in eps])
+    apart, together = (np.round(part * decided).astype(int)[None] for part in (share, 1.0 - share))
+    counts = {"apart": apart, "together": together, "undecided": pairs - apart - together}
+    columns = {name: (("lam", "eps", "time"), value) for name, value in counts.items()}
+    places = {"lam": [lam], "eps": eps, "time": times}
+    return xr.Dataset(columns | {"pairs": ("lam", [pairs])}, places, {"correlation": 0.0, "n_features": 16})
 
 
 def spread_simplex(n: int, m: int) -> np.ndarray:

@@ -1,18 +1,13 @@
 """The atlas: its files and losses, what the best models must obey, and searches that may not beat it."""
 
-import hashlib
 import json
 import random
 import re
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 
 from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import lower_bound, minimise
@@ -22,7 +17,6 @@ from superposition.validate.cli import main
 from superposition.validate.experiments import atlas
 from superposition.validate.experiments.atlas import grid, search, store
 from superposition.validate.reference import files
-from superposition.validate.reference.read import REFERENCE
 
 ALL = {one.problem: one for one in atlas.entries()}
 # Losses are converged to 1e-12 of that of the zero model, and a search may find no better one by this.
@@ -31,21 +25,14 @@ SMALL = tuple(one for one in grid.GRID if re.match("n[23]-m1-p0.1-equal", one.na
 TIED, FREE = "n5-m2-p0.1-equal-tied", "n5-m2-p0.1-equal-free"
 
 
-def test_the_manifest_is_that_of_the_tensors_and_of_the_grid():
-    manifest = json.loads((REFERENCE / "atlas.json").read_text(encoding="utf-8"))
-    content = (REFERENCE / "atlas.safetensors").read_bytes()
-    assert manifest["sha256"] == hashlib.sha256(content).hexdigest()
-    assert [one["name"] for one in manifest["entries"]] == [one.name for one in atlas.GRID]
-    tensors = load_file(REFERENCE / "atlas.safetensors")
-    assert set(tensors) == {f"{one.name}.{part}" for one in atlas.GRID for part in ("W_out", "W_in", "b")}
+def test_the_entries_are_those_of_the_grid():
+    assert [*ALL] == [*atlas.GRID]
     for problem, one in ALL.items():
         n, m = problem.n_features, problem.n_hidden
         assert (one.W_out.shape, one.W_in.shape, one.b.shape) == ((n, m), (m, n), (n,))
         assert one.W_out.dtype == one.W_in.dtype == one.b.dtype == np.float64
         assert max(np.abs(one.W_out).max(), np.abs(one.W_in).max()) <= grid.LARGEST
         assert np.array_equal(one.W_out, one.W_in.T) or not one.tied
-        assert one.hits <= one.starts
-        assert one.grade == "many starts"
 
 
 def test_losses_are_the_exact_ones():
@@ -158,30 +145,6 @@ def test_what_was_stopped_goes_on(small, tmp_path, monkeypatch):
     assert count == 3 + len(SMALL) - 2
 
 
-@pytest.mark.slow
-def test_the_same_numbers_in_two_processes_and_after_a_kill(small, tmp_path):
-    program = (
-        "import sys; from superposition.validate.experiments.atlas import grid, make\n"
-        "if __name__ == '__main__':\n"
-        "    some = [one for one in grid.GRID if one.name[:14] in ('n2-m1-p0.1-equ', 'n3-m1-p0.1-equ')]\n"
-        "    make(folder=sys.argv[1], starts=8, jobs=2, problems=some)\n"
-    )
-    file, folder = tmp_path / "run.py", tmp_path / "made"
-    file.write_text(program, encoding="utf-8")
-    words = [sys.executable, str(file), str(folder)]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
-    while process.poll() is None and len(list(folder.glob("*.npz"))) < 3:
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
-    while True:  # the killed run's workers end by themselves, and free the folder with their parent
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if "no other run" not in done.stderr:
-            break
-    assert done.returncode == 0, done.stderr
-    assert ((folder / "atlas.json").read_bytes(), (folder / "atlas.safetensors").read_bytes()) == small[1]
-
-
 def test_each_round_has_starts_of_its_own(monkeypatch):
     monkeypatch.setattr(search, "DESCENT_STEPS", 2)  # ends that tell the starts apart
     (problem,) = (one for one in grid.GRID if one.name == TIED)
@@ -231,22 +194,9 @@ def test_the_command_lists_and_exports(tmp_path, capsys):
     said = capsys.readouterr().out
     assert FREE in said
     assert TIED not in said
-    assert main(["atlas", TIED]) == 0
-    assert "not proved" in capsys.readouterr().out
     assert main(["atlas", TIED, "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)
     assert np.array_equal(told["W_in"], atlas.load(TIED).W_in)
     path = tmp_path / "model.npz"
     assert main(["atlas", TIED, "--out", str(path), "--layout", "ARENA"]) == 0
     assert audit.recognise(audit.state_of(path))[0] == "ARENA"
-    assert main(["atlas", "--out", str(path)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_the_command_makes(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(atlas.make.__wrapped__.__kwdefaults__, "problems", SMALL[:2])
-    assert main(["atlas", "--make", str(tmp_path), "--starts", "1"]) == 0
-    told = capsys.readouterr()
-    assert told.out.strip() == str(tmp_path / "atlas.json")
-    assert "2 of 2" in told.err
-    assert len(store.read(tmp_path)) == 2

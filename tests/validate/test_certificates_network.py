@@ -1,7 +1,6 @@
 """Certificates on networks with a hidden layer: against the engine and closed forms, and what is rejected."""
 
 import json
-import tempfile
 from fractions import Fraction
 from itertools import product
 
@@ -19,8 +18,7 @@ from ..oracles import changed_certificate
 
 
 def numbers(found):
-    return np.array([[float(Fraction(x)) for x in row] if isinstance(row, list) else float(Fraction(row))
-                     for row in found])  # fmt: skip
+    return np.vectorize(lambda x: float(Fraction(x)))(found)
 
 
 @pytest.mark.parametrize(("F", "n"), [(2, 1), (3, 2), (4, 3), pytest.param(10, 9, marks=pytest.mark.slow)])
@@ -29,9 +27,8 @@ def test_the_ends_are_those_of_the_engine(F, n, tmp_path):
     for target, bias, p in product(("relu", "abs"), (True, False), ("1/1000", "3/10", "1")):
         lower, upper = certificates.network_certificate(F, n, p, path=path, target=target, output_bias=bias)
         law = Features(F, float(Fraction(p)), "symmetric")
-        assert float(lower) == pytest.approx(
-            F * loss_lower_bound(law, n, target=target, bias=bias), rel=1e-13, abs=0
-        )
+        bound = F * loss_lower_bound(law, n, target=target, bias=bias)
+        assert float(lower) == pytest.approx(bound, rel=1e-13, abs=0)
         proof = json.loads(path.read_text())["proof"]
         U, V, beta, c = (numbers(proof[name]) for name in ("U", "V", "beta", "c"))
         model = Model(W_in=U, b_in=beta, hidden="relu", W_out=V, b=c, output="identity")
@@ -48,28 +45,23 @@ def test_each_neuron_lowers_the_upper_end(tmp_path):
     # |x| takes two neurons; one alone computes a half of it, ReLU(x), and leaves the variance of ReLU(-x).
     one, half = Features(1, 0.3, "symmetric"), Fraction(3, 10) / 6 - (Fraction(3, 10) / 4) ** 2
     for n in range(1, 5):
-        path = tmp_path / f"{n}.json"
-        upper = certificates.network_certificate(5, n, "3/10", path=path, target="abs")[1]
+        _, upper = certificates.network_certificate(5, n, "3/10", path=tmp_path / "x.json", target="abs")
         whole = (5 - n // 2 - n % 2) * loss_lower_bound(one, 0, target="abs")
         assert float(upper) == pytest.approx(whole + n % 2 * float(half), rel=1e-13, abs=0)
 
 
-def test_without_output_bias_dropped_targets_are_read_from_whole_ones():
+def test_without_output_bias_dropped_targets_are_read_from_whole_ones(tmp_path):
     """E (t - r s)^2 for the sum s of k others of mean u and variance v is least at r = u^2/(v + k u^2).
 
     Of |x| with an odd number of neurons the last computes ReLU(x), and E ReLU(-x)^2 = p/6 is left.
     """
-    p = Fraction(3, 10)
-    with tempfile.TemporaryDirectory() as folder:
-        for n, (target, per, u, v) in product(
-            range(1, 5), [("relu", 1, p / 4, p / 6 - p**2 / 16), ("abs", 2, p / 2, p / 3 - p**2 / 4)]
-        ):
-            upper = certificates.network_certificate(
-                5, n, p, path=f"{folder}/network.json", target=target, output_bias=False
-            )[1]
-            k, half = divmod(n, per)
-            least = v + u**2 - k * u**4 / (v + k * u**2)
-            assert upper == (5 - k - half) * least + half * p / 6, (n, target)
+    p, given = Fraction(3, 10), {"path": tmp_path / "network.json", "output_bias": False}
+    targets = ("relu", 1, p / 4, p / 6 - p**2 / 16), ("abs", 2, p / 2, p / 3 - p**2 / 4)
+    for n, (target, per, u, v) in product(range(1, 5), targets):
+        _, upper = certificates.network_certificate(5, n, p, target=target, **given)
+        k, half = divmod(n, per)
+        least = v + u**2 - k * u**4 / (v + k * u**2)
+        assert upper == (5 - k - half) * least + half * p / 6, (n, target)
 
 
 def test_neurons_that_share_a_feature_and_bend_anywhere(tmp_path):

@@ -55,9 +55,8 @@ def test_the_centre_is_that_of_the_integrals():
 
 def test_the_pentagon_has_the_stated_loss_and_no_model_a_smaller_one():
     """The engine's loss of one active feature, at the pentagon and at 200 models from near to far of it."""
-    loss, a, b = (
-        np.mean([float(Fraction(x)) for x in STATED[name]]) for name in ("loss", "squared_length", "bias")
-    )
+    names = "loss", "squared_length", "bias"
+    loss, a, b = (np.mean([float(Fraction(x)) for x in STATED[name]]) for name in names)
     angles = 2 * np.pi * np.arange(5) / 5
     W, bias = np.sqrt(a) * np.stack([np.cos(angles), np.sin(angles)], 1), np.full(5, b)
     assert class_loss(W, bias, 1) / 5 == pytest.approx(loss, abs=1e-11)
@@ -167,7 +166,6 @@ def test_changes_with_the_right_checksum_are_rejected(tmp_path):
         ("proof", "boxes", boxes[:first] + boxes[first + 1 :], "nothing is shown|missing"),
         ("proof", "boxes", boxes[: deep - 1] + boxes[deep + 1 :], "nothing is shown|missing|too many"),
         ("proof", "boxes", boxes.replace("0", "x", 1), "of no mark"),
-        ("proof", "boxes", boxes.swapcase(), "of no mark"),
         ("proof", "boxes", list(boxes), "other parts"),
         ("proof", "boxes", "u" * 100_000, "too fine"),
     ):

@@ -18,27 +18,15 @@ from superposition.solvers.rug import optimum
 from superposition.solvers.statistics import Estimate, Family, mean
 from superposition.theory import rug
 from superposition.validate import cli, ledger
-from superposition.validate.cli.claims import _describe_origin, _format_finding
-from superposition.validate.ledger import (
-    Claim,
-    Evidence,
-    Finding,
-    Verdict,
-    catalogue,
-    judge,
-    run,
-    select_claims,
-    verdict,
-)  # fmt: skip
+from superposition.validate.cli.claims import _format_finding
+from superposition.validate.ledger import Claim, Evidence, Finding, Verdict, catalogue, run, select_claims
 from superposition.validate.ledger import stored_verdicts as judged
 from superposition.validate.ledger.claim import corrected_statement
 from superposition.validate.ledger.cowsik_scaling import chain_constant, posterior_loss
 from superposition.validate.ledger.cowsik_structure import drop_ratio
-from superposition.validate.report import build, page
 from superposition.validate.runner import cache
 from superposition.validate.runner.findings import (
     ABOUT,
-    Limit,
     confirmed,
     derived,
     experiment,
@@ -83,21 +71,14 @@ def test_the_verdict_follows_from_the_findings_alone():
         ([broken("answer"), broken("runs")], "unsettled: a finding fails"), ([], "open"),
     ):  # fmt: skip
         declared = Evidence("this text says: holds, wrong", findings, fault=Verdict.INCOMPLETE)
-        assert verdict(declared) == expected, findings
-    with pytest.raises(ValueError, match=r"`fault` must be one of .*; got .*holds"):
-        Evidence("", [], fault=Verdict.HOLDS)
-
-
-def test_nan_keeps_no_limit():
-    for relation in ("==", "<=", "<", ">=", ">"):
-        assert not Finding("printed", "numeric", "gap", np.nan, relation, 0.0).passed
+        assert ledger.verdict(declared) == expected, findings
 
 
 def test_a_limit_says_how_it_was_set_and_a_broken_one_of_the_print_is_a_counterexample():
     assert Finding("printed", "numeric", "gap", 0.1, "<=", preregistered(0.2)).basis == "before"
     assert Finding("printed", "numeric", "gap", 0.1, "<=", 0.2).limit_set == "limit not stated"
-    with pytest.raises(ValueError, match=r"`basis` must be one of .*; got 'a hunch'"):
-        Limit(0.2, "a hunch")
+    for relation in ("==", "<=", "<", ">=", ">"):
+        assert not Finding("printed", "numeric", "gap", np.nan, relation, 0.0).passed
     labels = [finding.label for finding in (broken("printed"), broken("corrected"), kept("printed"))]
     assert labels == ["counterexample", "numeric", "numeric"]
 
@@ -114,7 +95,7 @@ def test_symbolic_findings_need_an_exact_zero():
 
 def test_a_correction_that_nothing_says_is_refused(results):
     faulty = Evidence("", [broken("printed"), kept("corrected")], fault=Verdict.MISPRINT)
-    row = judge(Claim("X1", "nobody2000", "1", "1 = 1.1", lambda quick: faulty), results)
+    row = ledger.judge(Claim("X1", "nobody2000", "1", "1 = 1.1", lambda quick: faulty), results)
     assert row.verdict is Verdict.NOT_JUDGED
     assert re.search(r"`corrections` of X1 must say what is true instead.*; got none", row.trouble)
 
@@ -124,9 +105,9 @@ def test_a_finding_that_fails_always_shows():
     well = {Verdict.HOLDS, Verdict.UP_TO_CONSTANTS, Verdict.ANSWERED}
     for about, others in product(ABOUT, ([], ["printed"], ["printed", "corrected"], ["order"])):
         rest = [kept(other) for other in others if other != about]
-        assert verdict(Evidence("", [*rest, broken(about)])) not in well
+        assert ledger.verdict(Evidence("", [*rest, broken(about)])) not in well
         sentence = corrected_statement("a sentence", broken(about))
-        assert verdict(Evidence("", rest, corrections=[sentence])) not in well
+        assert ledger.verdict(Evidence("", rest, corrections=[sentence])) not in well
 
 
 def test_a_correction_shows_only_where_the_verdict_asks_for_it():
@@ -149,8 +130,6 @@ def test_limits_decide_by_the_end_that_the_claim_needs():
     assert (worst.value, worst.alarm, worst.resolution) == (-1.0, 1e-3, 1.3)
     nothing = replace(rise, low=np.nan)
     assert not confirmed("x", [nothing, rise], ">", derived()).passed
-    with pytest.raises(ValueError, match=r"`relation` must be one of .*; got '=='"):
-        confirmed("x", rise, "==", derived())
 
 
 def test_origin_alarm_and_resolution_are_recorded(results):
@@ -159,8 +138,7 @@ def test_origin_alarm_and_resolution_are_recorded(results):
     chance = experiment("p-value", 0.4, ">", preregistered(0.01), origin=xr.Dataset())
     grown = confirmed("mean", estimate, ">", derived(), origin=stored)
     found = [grown, replace(chance, alarm=0.01), symbolic("identity", 0)]
-    broken = symbolic("identity", 1, about="printed")
-    row = judge(Claim("X1", "nobody2000", "1", "it grows", lambda quick: Evidence("", found)), results)
+    row = ledger.judge(Claim("X1", "nobody2000", "1", "it grows", lambda quick: Evidence("", found)), results)
     shown = ("origin", "alarm_rate", "limit_set", "resolution")
     half = pytest.approx((estimate.high - estimate.low) / 2)
     assert [[f[name] for name in shown] for f in ledger.as_record(row)["evidence"]["findings"]] == [
@@ -168,17 +146,10 @@ def test_origin_alarm_and_resolution_are_recorded(results):
         ["run now", 0.01, "before", None],
         ["derived", None, "derived", None],
     ]
-    record = ledger.as_record(replace(row, evidence=Evidence("", [found[1], broken])))
-    one, other = map(_format_finding, record["evidence"]["findings"])
-    limit = "0.4 > 0.01 (run now, limit chosen before the data, alarm rate 0.01)"
-    assert one == f"  [kept] printed, experiment: p-value: {limit}"
-    assert other.startswith("  [broken] printed, counterexample: identity; residual 1: ")
-    days = [{"judged": day} for day in ("2026-01-05", "2026-01-02", "")]
-    assert _describe_origin(days).startswith(", from stored evidence of 2026-01-02 to 2026-01-05; --run")
+    said = _format_finding(ledger.as_record(row)["evidence"]["findings"][1])
+    assert "p-value: 0.4 > 0.01 (run now, limit chosen before the data, alarm rate 0.01)" in said
     several = experiment("least of all", 1.0, ">", derived(), origin=(stored, xr.Dataset(), stored))
     assert several.origin == "stored: runs.nc, 2026-01-02, cpu; run now"
-    declared = "<td>stored: runs.nc, 2026-01-02, cpu</td><td>limit derived</td><td>alarm rate 0.001"
-    assert declared in page.ledger([row])
 
 
 @pytest.mark.parametrize("judged", [confirmed, not_refuted])
@@ -214,8 +185,7 @@ def test_the_same_run_gives_the_same_rows_whatever_the_workers_and_the_selection
     assert together[1].claim is select_claims(["C13"])[0]
 
 
-def test_selection():
-    assert [r.claim.id for r in run(["C8", "C9"], "cowsik2024", "misprint")] == ["C8"]
+def test_rows_are_judged_in_the_order_of_the_ledger():
     seen = []
     run(["C9", "C8"], progress=lambda row: seen.append(row.claim.id))
     assert seen == ["C8", "C9"]
@@ -251,17 +221,14 @@ def test_posterior_loss_is_the_derivative_of_the_mutual_information():
         assert posterior_loss(sigma) == pytest.approx(2 * (4 * narrow - wide) / 3, abs=1e-7)
 
 
-def test_a_row_that_needs_torch_is_read_from_stored_evidence_or_says_how_to_get_it(results, monkeypatch):
+def test_a_row_that_needs_torch_is_read_from_stored_evidence_or_not_judged(results, monkeypatch):
     monkeypatch.setattr(cache.ResultCache, "is_available", staticmethod(lambda name: False))
     row = next(entry for entry in select_claims() if entry.needs)
     (stored,) = ledger.read_stored([row.id])
-    assert judge(row, results) == stored
+    assert ledger.judge(row, results) == stored
     assert stored.checked_on
     monkeypatch.setattr(catalogue, "read_stored", lambda ids: ())
-    how = "pip install -e '.[torch]' in the checkout"
-    checked = judge(row, results)
-    assert checked.evidence.text == f"Not judged: {', '.join(row.needs)} needs PyTorch ({how})."
-    assert checked.verdict is Verdict.NOT_JUDGED
+    assert ledger.judge(row, results).verdict is Verdict.NOT_JUDGED
 
 
 def test_a_check_that_raises_takes_no_other_along(monkeypatch, capsys):
@@ -301,13 +268,6 @@ def test_what_is_wrong_as_printed_is_read_not_run():
     words = " ".join(said.split())
     for row in wrong:
         assert f"printed {row.claim.statement} true {row.correction}" in words
-
-
-def test_rows_without_findings_are_open_and_counted(results):
-    unknown = Claim("X1", "nobody2000", "1", "who knows", lambda quick: Evidence("Missing: a proof.", []))
-    rows = [*run(["C9"]), judge(unknown, results)]
-    assert [str(row.verdict) for row in rows] == ["holds", "open"]
-    assert build.render_page([], rows, []).count('data-verdict="open"') == 1
 
 
 def test_a_file_of_rows_has_the_order_of_the_ids_and_nothing_else(tmp_path):

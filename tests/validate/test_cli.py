@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from itertools import product
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -27,7 +28,6 @@ from superposition.validate.cli import options, parser
 from superposition.validate.cli.api import names_of
 from superposition.validate.cli.text import number, print_json
 from superposition.validate.experiments import atlas
-from superposition.validate.reference import files
 from superposition.validate.reference.read import REFERENCE
 from superposition.validate.report.build import write_report
 from superposition.validate.report.gallery import write_gallery
@@ -72,12 +72,7 @@ def test_help_and_version_import_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-    for word in ("report", "predict", "claims", "run", "examples:", "superposition 0."):
-        assert word in done.stdout
-    command = [sys.executable, "-m", "superposition.validate.cli", "weather"]  # the same program
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("superposition: argument COMMAND: invalid choice: 'weather'")
+    assert "examples:" in done.stdout
 
 
 def test_predict_as_json(capsys):
@@ -86,8 +81,6 @@ def test_predict_as_json(capsys):
     best, last = solver.optimum(0.05, 0.25), rows[-1]
     assert (last["a"], last["b"], last["sigma"], last["loss"]) == (best.a, best.b, best.sigma, best.loss)
     assert last["linear_loss"] == rug.linear_loss(0.05, 0.25)
-    assert last["zero_ratio_loss"] == rug.zero_ratio_loss(0.05)
-    assert last["asymptotic_loss"] == rug.asymptotic_loss(0.05, 0.25)
     assert set(last["sources"]) == set(last) - {"p", "ratio", "sources"}
 
 
@@ -103,50 +96,29 @@ FIG3 = "run collisions.fig3 --out OUT --set"
 
 # A command line, and what its one line of complaint has.
 WRONG = [
-    ("weather", "COMMAND", "'weather'"),
-    ("predict weather --p 0.1", "PHENOMENON", "'weather'"),
-    ("predict rug --p x --ratio 0.5", "--p", "'x'"),
     ("predict rug --ratio 0.5", "`p`", "must be given, or `sparsity` instead; got neither"),
     (f"predict sparsification --t 1 --lam 0.1 --n-hidden {10**23}", "`n_hidden`", f"got {10**23}"),
     ("predict linear --p 0.1 --n-features 100000000 --n-hidden 2", "`n_features`", "got 100000000"),
-    ("run weather", "`name`", "got 'weather'"),
     ("run relu.trianed", "`name`", "did you mean relu.trained?"),
-    (f"{FIG3} runs", "`set`", "got 'runs'"),
     (f"{FIG3} runs=2 runs=3", "`runs`", "got '2' and '3'"),
-    (f"{FIG3} n_hidden=many", "`n_hidden`", "'many'"),
-    (f"{FIG3} seed=abc", "`seed`", "got 'abc'"),
     ("run rug.trained --set seeds=[0,-1] --out OUT", "`seeds`", "got -1"),
     ("run rug.reference --set folder=OUT/rug.reference.nc --out OUT/.", "`out`", "than `folder`"),
     ("run collisions.fig3 --set runs=2 --out /dev/null", "`out`", "/dev/null"),
     ("plot OUT/model.npz --out pipe/", "`out` must be the name of a file", "got 'pipe/'"),
-    ("claims --id C99", "`id`", "got 'C99'"),
     ("claims --id C8 --source lecomte2024", "`id`", "got C8"),
-    ("claims --verdict maybe", "`verdict`", "got 'maybe'"),
     ("claims --source elhgae", "`source`", "got 'elhgae'; did you mean 'elhage2022'?"),
-    ("claims --source c", "`source`", "'lecomte2024'"),  # of Cowsik or of Chanin
     ("claims --wrong --verdict holds", "`--wrong`", "chooses verdicts itself"),
-    ("claims --id C21 --errata --json", "`--errata`", "chooses its rows and their form itself; got `--json`"),
     ("claims --id C21 --errata --evidence", "`--errata`", "form itself; got `--evidence`"),
-    ("claims --jobs 2", "`--jobs`", "must stand with `--run`"),
     ("claims --store", "`--store`", "must stand with `--run`"),
     ("claims --id l15", "`id`", "got 'l15' (did you mean L15?)"),
-    ("report --only weather", "`only`", "got 'weather'"),
-    ("report --profile quik", "`profile`", "got 'quik'; did you mean 'quick'?"),
-    ("report --out /dev/null/x", "`out`", "got '/dev/null/x'"),
     ("predict", "PHENOMENON", "the following arguments are required"),
     ("bset --p 0.1", "COMMAND", "invalid choice: 'bset'; did you mean 'best'?"),
-    ("predict rgu --p 0.1", "PHENOMENON", "invalid choice: 'rgu'; did you mean 'rug'?"),
     ("best --n-feature 5 --n-hidden 2 --p 0.1", "--n-feature 5", "did you mean '--n-features'?"),
     ("loss x.npz --p 0.1 --qqq", "unrecognized arguments: --qqq", "(see superposition loss --help)"),
-    ("best --n-hidden 2", "`n-features`", "must be given, or --law; got neither"),
     ("best --law x --n-hidden 2", "`law`", "must be one of 'elhage'"),
-    ("best --law elhage --alpha 1.2 --n-hidden 2", "`law`", "must stand without --alpha"),
-    ("best --law elhage --importance 2 --n-hidden 2", "`law`", "must stand without --importance"),
-    ("best --n-features 3 --p 0.1 --sparsity 0.1 --n-hidden 2", "`p`", "got --p and --sparsity"),
+    ("predict rug --p 0.1 --sparsity 0.9 --ratio 1", "`p`", "or `sparsity` instead; got both"),
     ("phases --grid p", "`grid`", "must be NAME=VALUE; got 'p'"),
     ("phases --plot x.gif", "`plot`", "must end in .png, .svg or .pdf; got 'x.gif'"),
-    (f"{TRAIN} n_features=8 p=[0.1] --out /dev/null/x", "`out`", "/dev/null/x"),
-    (f"{GRID} seeds=[0] n_features=8 ratio=[1.5] --out OUT", "`ratio`", "got 1.5"),
     (f"{GRID} seeds=[0] ratio=[0.5] n_features=10000000 --out OUT", "`n_features`", "smaller"),
     (f"{TRAIN} n_features=8 p=[0.1] batch_size=2147483647 --out OUT", "`batch_size`", "GiB"),
     (f"{TRAIN} n_features=8 --out OUT", "`p`", "must be given"),
@@ -193,26 +165,17 @@ def test_a_command_line_of_anything_but_words_is_bad_input(capsys):
         assert "`arguments` must be a list of words" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("phenomenon", dict.fromkeys(words.split()[0] for words, *_ in RANGES))
-def test_the_help_of_a_prediction_states_what_is_allowed(capsys, phenomenon):
-    for words, stated, allowed, refused in RANGES:
-        if words.split()[0] != phenomenon:
-            continue
-        with pytest.raises(SystemExit):
-            cli.main(["predict", phenomenon, "--help"])
-        assert stated in " ".join(capsys.readouterr().out.split())
-        for value in allowed.split():
-            assert cli.main(["predict", *words.replace("P", value).split()]) == 0
-        capsys.readouterr()
-        for value in refused.split():
-            code, line = complaint(capsys, "predict", *words.replace("P", value).split())
-            assert (code, "must" in line) == (2, True)
-
-
-def test_training_without_torch_says_what_is_missing(capsys, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    code, line = complaint(capsys, *f"{TRAIN} n_features=8 p=[0.1] --out {tmp_path}".split())
-    assert (code, "pip install -e '.[torch]'" in line) == (2, True)
+@pytest.mark.parametrize(("words", "stated", "allowed", "refused"), RANGES)
+def test_the_help_of_a_prediction_states_what_is_allowed(capsys, words, stated, allowed, refused):
+    with pytest.raises(SystemExit):
+        cli.main(["predict", words.split()[0], "--help"])
+    assert stated in " ".join(capsys.readouterr().out.split())
+    for value in allowed.split():
+        assert cli.main(["predict", *words.replace("P", value).split()]) == 0
+    capsys.readouterr()
+    for value in refused.split():
+        code, line = complaint(capsys, "predict", *words.replace("P", value).split())
+        assert (code, "must" in line) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -230,15 +193,8 @@ def test_standard_output_and_error_that_cannot_be_written(rest, status, said):
     assert (done.returncode, without_status(done.stderr).strip()) == (status, said)
 
 
-def interrupted(*arguments, **named):
-    raise KeyboardInterrupt
-
-
-def test_ctrl_c(capsys, monkeypatch):
-    monkeypatch.setattr(ledger, "run", interrupted)
-    assert cli.main(["claims", "--run"]) == 130
-    assert "interrupted" in capsys.readouterr().err
-    monkeypatch.setattr(parser, "make_parser", interrupted)  # while the program loads
+def test_ctrl_c_while_the_program_loads(capsys, monkeypatch):
+    monkeypatch.setattr(parser, "make_parser", Mock(side_effect=KeyboardInterrupt))
     assert cli.main(["claims", "--run"]) == 130
     assert capsys.readouterr().err == "\nsuperposition: interrupted\n"
     # Before `main` runs, hardly anything is imported.
@@ -270,18 +226,12 @@ def test_a_full_disk_is_one_line(tmp_path, capsys, monkeypatch):
 def test_claims_as_json_and_as_a_table(capsys, monkeypatch):
     rows = {row["id"]: row for row in answer(capsys, "claims --id C8 --id C9 L1")}
     assert set(rows) == {"C8", "C9", "L1"}
-    for row in rows.values():
-        assert {"id", "source", "where", "statement", "verdict", "evidence"} <= set(row)
     assert rows["C8"]["verdict"] == "misprint"
-    assert rows["C8"]["evidence"]["findings"]
     assert answer(capsys, "claims --verdict holds,-up-to-constants --id C18")
     monkeypatch.setenv("COLUMNS", "200")
     words = "claims --id C8 C9 --source cowsik2024 --verdict misprint --evidence"
     assert cli.main(words.split()) == 0
-    text = capsys.readouterr().out
-    assert "C8" in text
-    assert "C9" not in text
-    assert "[broken] printed, counterexample" in text
+    assert "[broken] printed, counterexample" in capsys.readouterr().out
 
 
 PREDICT = f"{sys.executable} -m superposition.validate.cli predict collisions --n-features 8 --n-hidden 8"
@@ -297,27 +247,16 @@ PREDICT = f"{sys.executable} -m superposition.validate.cli predict collisions --
     ],
 )  # fmt: skip
 def test_what_went_wrong_decides_the_status(capsys, monkeypatch, error, status, said):
-    def run(*_, **__):
-        raise error
-
-    monkeypatch.setattr(ledger, "run", run)
+    monkeypatch.setattr(ledger, "run", Mock(side_effect=error))
     assert cli.main(["claims", "--run"]) == status
     assert capsys.readouterr().err.strip() == ("" if said is None else f"superposition claims: {said}")
 
 
-def test_a_fault_of_the_program_is_one_line_too(capsys, monkeypatch):
-    monkeypatch.setattr(ledger, "run", lambda *_, **__: {}["a key"])
-    assert cli.main(["claims", "--run"]) == cli.FAULT
-    captured = capsys.readouterr()
-    assert captured.err == "superposition claims: a fault of the program, KeyError: 'a key'\n"
-
-
-def test_ctrl_c_in_training_leaves_a_checkpoint_to_go_on_from(capsys, tmp_path, monkeypatch):
+def test_ctrl_c_in_training_leaves_a_checkpoint_to_go_on_from(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     run, block, rounds = training.run, training.run.engine.run_block, []
     words = f"{TRAIN} n_features=8 p=[0.2] n_hidden=[2,2,4,4] seed=[0,1,0,1] steps=500 schedule=converged"
     words = [*words.replace("n_hidden=[4] ", "").split(), "evaluation_samples=64", "threads=2", "--out"]
-    assert cli.main([*words, str(tmp_path / "whole")]) == 0
 
     def interrupting(*arguments):
         rounds.append(1)
@@ -326,27 +265,25 @@ def test_ctrl_c_in_training_leaves_a_checkpoint_to_go_on_from(capsys, tmp_path, 
         return block(*arguments)
 
     monkeypatch.setattr(run.engine, "run_block", interrupting)
-    handler = signal.getsignal(signal.SIGINT)
-    words += [str(tmp_path / "stopped")]
+    words += [str(tmp_path)]
     assert cli.main(words) == 130
-    assert signal.getsignal(signal.SIGINT) is handler
     assert len(rounds) == 8  # the round is finished
-    left = [path.name for path in (tmp_path / "stopped").rglob("[!.]*") if path.is_file()]
+    left = [path.name for path in tmp_path.rglob("[!.]*") if path.is_file()]
     assert left == ["training-train-0.checkpoint.npz"]
     assert cli.main(words) == 0
     assert len(rounds) == 20
-    whole, stopped = (tmp_path / name / "training.train.nc" for name in ("whole", "stopped"))
-    xr.testing.assert_equal(files.read_dataset(whole), files.read_dataset(stopped))
-    assert "interrupted" in capsys.readouterr().err
+    assert (tmp_path / "training.train.nc").is_file()
 
 
 def test_a_second_ctrl_c_does_not_wait():
+    handler = signal.getsignal(signal.SIGINT)
     with training.run._defer_interrupt() as pressed:
         assert not pressed()
         os.kill(os.getpid(), signal.SIGINT)
         assert pressed()
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 FUNCTIONS = {
@@ -413,7 +350,7 @@ def test_files_and_checks_as_json(capsys, tmp_path):
     assert swept["dims"]["value"] == ["p", "ratio"]
 
 
-def test_the_interface_has_every_public_name(commands, capsys, tmp_path):
+def test_the_interface_has_every_public_name(commands, capsys):
     assert cli.main(["interface"]) == 0
     text = capsys.readouterr().out
     for name in set(sp.__all__) - {"theory", "solvers", "validate"}:
@@ -424,8 +361,6 @@ def test_the_interface_has_every_public_name(commands, capsys, tmp_path):
         assert all(f"\n- `{path}.{name}" in text for name in getattr(module, "__all__", ()))
     assert all(f"- `superposition {command.split()[0]}`: " in text for command in commands)
     assert not re.search(r"0x[0-9a-f]{6}|/root|/home|/tmp", text)  # nothing of this machine
-    assert cli.main(["interface", "--out", str(tmp_path / "llms.txt"), "--json"]) == 0
-    assert (tmp_path / "llms.txt").read_text("utf-8").strip() == text.strip()
 
 
 def test_names_come_from_the_first_column(capsys, tmp_path):
@@ -442,20 +377,13 @@ def test_names_come_from_the_first_column(capsys, tmp_path):
 
 
 def test_sparsity_stands_for_p_in_every_command(capsys):
-    rug, preset = "predict rug --ratio 0.25", "best --law elhage --n-features 3 --n-hidden 1 --starts 1"
     for words, sparsity, p in (
-        (rug, "0.95 0.9", "0.05 0.1"),
+        ("predict rug --ratio 0.25", "0.95 0.9", "0.05 0.1"),
         ("best --n-features 3 --n-hidden 1 --starts 1", "0.95", "0.05"),
         ("phases --x importance --grid importance=[0.5]", "0.95", "0.05"),
         ("atlas --n-features 3 --n-hidden 1", "0.97", "0.03"),
-        (preset, "0.95", "0.05"),
+        ("best --law elhage --n-features 3 --n-hidden 1 --starts 1", "0.95", "0.05"),
     ):
         found = answer(capsys, f"{words} --sparsity {sparsity}")
         assert found
         assert found == answer(capsys, f"{words} --p {p}")
-    for words, message in (
-        (f"{preset} --p 0.1 0.2", "`p` must be one number with --law; got 2"),
-        ("atlas --p 0.1 --sparsity 0.9", "`p` must be given, or `sparsity` instead; got both"),
-        (f"{rug} --p 0.1 --sparsity 0.9", "`p` must be given, or `sparsity` instead; got both"),
-    ):
-        assert message in complaint(capsys, *words.split())[1]

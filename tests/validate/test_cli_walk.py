@@ -7,6 +7,7 @@ is a stand-in that only says that it was reached; checks before the work are the
 import importlib
 import os
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -63,17 +64,10 @@ SLOW = {
     "predict sparsification", "predict relu", "predict codes", "predict decoders", "predict unequal",
 }  # fmt: skip
 # One of these is enough.
-INSTEAD = {
-    ("best", "--law"): "--n-features",
-    ("how-many", "--sparsity"): "--p",
-    ("how-many", "--n-features"): "--n-hidden",
-    ("how-many", "--loss"): "--relative",
-    **{
-        (command, option): "--p"
-        for command in ("audit", "best", "ceiling", "loss", "predict law", "sae")
-        for option in ("--p-feature", "--sparsity", "--alpha")
-    },
-}
+INSTEAD = {("best", "--law"): "--n-features", ("how-many", "--sparsity"): "--p"}
+INSTEAD |= {("how-many", "--n-features"): "--n-hidden", ("how-many", "--loss"): "--relative"}
+WITH_LAWS = "audit", "best", "ceiling", "loss", "predict law", "sae"
+INSTEAD |= dict.fromkeys(product(WITH_LAWS, ("--p-feature", "--sparsity", "--alpha")), "--p")
 
 
 class Reached(BaseException):
@@ -160,9 +154,8 @@ def tries(command, parser):
     for action in parser._actions:
         option = action.option_strings[-1] if action.option_strings else action.dest
         if option not in ("--help", "--version"):
-            rest = {
-                k: v for k, v in BASE[command].items() if k not in (option, INSTEAD.get((command, option)))
-            }
+            left_out = option, INSTEAD.get((command, option))
+            rest = {name: words for name, words in BASE[command].items() if name not in left_out}
             for words in values_of(action):
                 yield line({**rest, option: words})
 

@@ -1,7 +1,5 @@
 """Codes: their map, their stored table, trained models beside them, and how weights tell them apart."""
 
-import itertools
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -17,8 +15,7 @@ from superposition.validate.experiments import codes as experiments
 from superposition.validate.experiments.codes import envelope as maps
 from superposition.validate.experiments.codes.copies import above_copies
 from superposition.validate.experiments.codes.symmetry import CELLS, change_with_size, run_stored, symmetry
-from superposition.validate.experiments.drawing import svg
-from superposition.validate.training import models_at, train
+from superposition.validate.training import train
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +23,11 @@ def ds():
     return maps.run_envelope(4, lowest=0.01, highest=0.6, codes=("pair", "triangle", "Petersen"))
 
 
-def test_map_holds_the_envelope_and_is_drawn_as_one_small_svg(ds):
+def test_map_holds_the_envelope(ds):
     assert ds["loss"].dims == ("models", "p", "ratio")
     assert bool((ds["loss"] <= ds["rug"] * (1 + 1e-12)).all())
     assert bool((ds["loss"] >= ds["lower_bound"]).all())
     assert set(np.unique(ds["winner"])) <= set(range(len(maps.WINNERS)))
-    text = svg(maps.envelope_figure(ds))
-    assert text.count("<image") == 3
-    assert len(text) < 600_000
 
 
 @pytest.mark.parametrize("count", [5, pytest.param(60, marks=pytest.mark.slow)])
@@ -87,10 +81,8 @@ def test_all_codes_are_there():
 def test_the_envelope_is_that_of_the_solver(p):
     found = codes.blocks([p])
     for models in codes.MODELS:
-        one, other = (
-            experiments.known_envelope(p, 0.25, models=models),
-            codes.envelope_of(found, p, 0.25, models=models),
-        )
+        one = experiments.known_envelope(p, 0.25, models=models)
+        other = codes.envelope_of(found, p, 0.25, models=models)
         assert one.loss == pytest.approx(other.loss, rel=2.0 * ERROR)
         assert (one.rug, one.names) == (other.rug, other.names)
 
@@ -140,8 +132,6 @@ def test_intervals_are_students_in_units_of_the_rug(models):
     assert int(np.isfinite(ds["mean"]).sum()) == 2
     with pytest.raises(ValueError, match=r"`known`.*\(0\.1, 0\.5\) is missing"):
         experiments.run_marks(models, _known(ratio=0.25))
-    plane = experiments.run_envelope(4, lowest=0.01, codes=["pair"])
-    assert svg(experiments.map_figure(plane, ds)).startswith("<svg")
 
 
 @pytest.fixture(scope="module")
@@ -161,9 +151,6 @@ def test_no_reference_model_beats_the_proved_bound(trained):
     reached = trained["loss"].values + 5 * trained["loss_se"].values
     assert np.all((reached >= bound) | trained["broken"].values)
     assert np.all(reached[0] >= bound)  # at the stopping rule there are all
-    # They stand at twelve points of three sizes with three seeds.
-    for n, (p, ratio) in itertools.product((64, 128, 256), CELLS):
-        assert np.unique(trained["seed"].values[models_at(trained, p, ratio, n)]).size >= 3, (n, p, ratio)
 
 
 def test_copies_are_judged_by_the_best_models_within_their_errors():
@@ -221,16 +208,6 @@ def test_exact_kurtosis_agrees_with_samples_and_vanishes_on_large_rugs():
     assert all(experiments.code_structure(R).remainder == 1.0 for R in rugs)
 
 
-def test_hessian_runs_tell_of_a_saddle_and_a_kick_at_the_rug_grows():
-    ds = experiments.run_hessian([(0.1, 0.5)], [8, 16], frequencies=1024)
-    assert (ds["lowest"] + ds["error"] < 0).all()
-    assert (ds["relative_loss"] <= ds["rug_loss"]).all()
-    assert (ds["slope"] < 1e-9).all()
-    ds = experiments.run_departure(4, [(0.1, 0.5)], steps=40)
-    assert float(ds["moved"][0]) > 0.1
-    assert float(ds["end"][0]) < float(ds["start"][0])
-
-
 def test_two_features_on_one_neuron_are_nearly_the_uneven_pair():
     """The closed form is that of the best pair without biases, for small p."""
     ds = experiments.run_pair([0.01, 0.05], starts=4)
@@ -239,18 +216,6 @@ def test_two_features_on_one_neuron_are_nearly_the_uneven_pair():
     assert np.all(ds["loss"] >= closed * (1 - 0.1 * ds["p"].values))
     assert np.all(ds["gradient_norm"] < 1e-12)
     assert np.all(np.abs(ds["row_variance_spread"] - (9 - 1 / 9) / (9 + 1 / 9)) < 0.05)
-
-
-@pytest.mark.slow
-def test_losses_of_trained_models_are_those_of_their_weights():
-    pytest.importorskip("torch", reason="training needs PyTorch")
-    one = experiments.run_structure(8, [0.2], [0.5], [0], steps=100).isel(end=-1, model=0)
-    rng = np.random.default_rng(0)
-    x = rng.random((10**6, 8)) * (rng.random((10**6, 8)) < 0.2)
-    M = one["W_out"].values @ one["W_in"].values
-    square = ((np.maximum(x @ M.T + one["bias"].values, 0) - x) ** 2).mean(axis=1)
-    # five standard errors: a false alarm in a million
-    assert abs(float(one["loss"]) - square.mean()) < 5 * square.std() / 1000 + float(one["loss_se"])
 
 
 def test_descent_on_the_exact_loss_ends_at_a_minimum():

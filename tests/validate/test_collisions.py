@@ -11,6 +11,8 @@ from superposition.theory.collisions.neuron import untied_length_ratio
 from superposition.validate.experiments import collisions
 from superposition.validate.experiments.collisions import train_l1
 
+from ..oracles import predicted_splits
+
 pytest.importorskip("torch")
 
 TINY = {
@@ -29,62 +31,13 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     assert all("nan" not in content.text for content in shown.values())
     # The seeds of the lab are those of the models.
     assert lab["collisions.trained"]["seed"].values.tolist() == [0, 1, 2, 3]
-    for id, row in sections.judge(lab, ["L18", "L19", "L20", "L37"]).items():
-        assert row.evidence.findings, id
 
 
 # Split neurons
 
 
-@pytest.mark.slow
-def test_half_of_the_pairs_part_in_the_predicted_time():
-    remedy = collisions.run_remedy(16, 16, [0.16], [1e-2], range(40), times=[4.0, 10.0], device="cpu")
-    names = ("pairs", "apart", "together")
-    pairs, apart, together = (int(remedy[name].isel(lam=0).values.flat[-1]) for name in names)
-    assert pairs > 80
-    assert apart + together >= pairs - 1
-    # In the end one half, exact binomial test at 1e-4; the canary is the hope that nearly all part.
-    assert stats.binomtest(apart, pairs, 0.5).pvalue > 1e-4
-    assert stats.binomtest(apart, pairs, 0.9).pvalue < 1e-4
-    # On the way: the clock of the prediction is good to O(lam_normal) = 4 %; one-sided tests at 1e-4 against
-    # the prediction a tenth later and a tenth earlier. Canary: a clock that lost the factor sqrt(2).
-    early = int(remedy["apart"][0, 0, 0])
-    clocks = (3.6, 4.4, 4.0 / np.sqrt(2))
-    low, high, lost = (separated_share(clock, 1.0, 1e-2, left=ZERO)[0] for clock in clocks)
-    assert stats.binomtest(early, pairs, low, "less").pvalue > 1e-4
-    assert stats.binomtest(early, pairs, high, "greater").pvalue > 1e-4
-    assert stats.binomtest(early, pairs, lost, "greater").pvalue < 1e-4
-
-
-@pytest.mark.slow
-def test_shared_noise_parts_all_halving_half_and_without_l1_nothing_happens():
-    def run(eps, runs, **options):
-        ds = collisions.run_remedy(16, 16, [0.16], [eps], range(runs), device="cpu", **options)
-        return [ds[name].item() for name in ("pairs", "apart", "together", "undecided")]
-
-    pairs, apart, *_ = run(3e-3, 12, times=[10.0], correlation=1.0)
-    assert apart >= pairs - 1
-    pairs, *_, undecided = run(3e-3, 12, times=[10.0], regularised=False)
-    assert undecided == pairs > 0
-    pairs, apart, together, _ = run(1e-2, 30, times=[12.0], protocol="untied")  # outgoing weights are halved
-    assert apart + together >= pairs - 1
-    assert stats.binomtest(apart, pairs, 0.5).pvalue > 1e-4
-
-
-@pytest.fixture(scope="module")
-def split():
-    """Return what `run_remedy` would give if splits decided exactly as predicted."""
-    eps, pairs = [1e-3, 1e-2], 10_000
-    times = np.arange(0.25, 12, 0.25)
-    shares = np.array([np.sum(separated_share(times, 1.0, e, left=ZERO), axis=0) for e in eps])
-    apart = np.round(pairs * shares / 2).astype(int)[None]
-    axes, zero = ("lam", "eps", "time"), np.zeros_like(apart)
-    counts = {"apart": apart, "together": apart, "undecided": pairs - 2 * apart, "lost": zero}
-    columns = {"pairs": ("lam", [pairs])} | {name: (axes, value) for name, value in counts.items()}
-    return xr.Dataset(columns, {"lam": [1e-4], "eps": eps, "time": times}, {"correlation": 0.0})
-
-
-def test_median_times(split):
+def test_median_times():
+    split = predicted_splits(np.arange(0.25, 12, 0.25), 10_000, lam=1e-4)
     for k in (0, 1):
         time, predicted = collisions.remedy.median_time(split, 0, k)
         assert time.low < time.value < time.high

@@ -12,6 +12,7 @@ from superposition.validate.experiments import computation, papers
 from superposition.validate.experiments.computation.gain_map import _lower_convex_envelope
 from superposition.validate.experiments.papers.cistoy import random_mixing
 
+PLACES = [("relu", True, 2, 1, 0.5), ("abs", True, 2, 1, 0.1)]
 TINY = {
     "unbiased": {"p": [0.01, 0.5], "per_neuron": [2.0, 10.0]},
     "search": {"p": [0.2], "sizes": [(2, 1)], "starts": 2, "steps": 20},
@@ -21,11 +22,7 @@ TINY = {
     "fans": {"p": [1e-3, 0.1], "sizes": [(3, 3)], "eps": [0.2, 0.05]},
     "mixing": {"sigma": [0.0, 0.03], "n_features": 30, "n_hidden": 15, "seeds": range(2)},
     "powers": {"p": [0.1], "starts": 0},
-    "trained": {
-        "places": [("relu", True, 2, 1, 0.5), ("abs", True, 2, 1, 0.1)],
-        "seeds": [0, 1],
-        "steps": 50,
-    },
+    "trained": {"places": PLACES, "seeds": [0, 1], "steps": 50},
 }
 
 

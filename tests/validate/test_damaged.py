@@ -1,23 +1,19 @@
 """Stored files that are damaged, whatever the damage: everything that reads them refuses them by name."""
 
-import random
 import shutil
 
 import pytest
 
 import superposition as sp
-from superposition.validate import cli, ledger
+from superposition.validate import cli
 from superposition.validate.experiments import atlas
 from superposition.validate.ledger import stored_verdicts
 from superposition.validate.reference.read import REFERENCE
 
+from ..oracles import damaged
+
 READERS = {
-    "claims.json": [
-        sp.claims,
-        ledger.read_stored,
-        stored_verdicts.sources,
-        lambda: stored_verdicts.store([], []),
-    ],
+    "claims.json": [sp.claims, stored_verdicts.sources, lambda: stored_verdicts.store([], [])],
     "atlas.json": [atlas.names],
     "atlas.safetensors": [atlas.names],
 }
@@ -27,14 +23,6 @@ COMMANDS = {
     "atlas.safetensors": ["atlas n2-m1-p0.01-equal-tied"],
 }
 VARIANTS = 40
-
-
-def damaged(whole, k):
-    """Return one of many ways in which a file may be damaged: emptied, cut, or a bit flipped."""
-    rng = random.Random(k)
-    place = rng.randrange(len(whole) - 2)  # the last of a text is a line feed, which says nothing
-    flipped = whole[:place] + bytes([whole[place] ^ 1 << rng.randrange(8)]) + whole[place + 1 :]
-    return b"" if k == 0 else flipped if k % 2 else whole[:place]
 
 
 @pytest.fixture
@@ -67,7 +55,5 @@ def test_commands_say_which_file_is_damaged(name, copied, capsys):
     for k, words in enumerate(COMMANDS[name]):
         (copied / name).write_bytes(damaged(whole, k))
         assert cli.main(words.split()) == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert captured.err.count("\n") == 1
-        assert name in captured.err
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n"), name in err) == ("", 1, True)

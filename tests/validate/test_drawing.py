@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import xarray as xr
-from matplotlib import rc_context
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
 
 from superposition.solvers import statistics
@@ -38,30 +36,6 @@ def test_lines_dots_and_means_are_the_data(ax, dims):
     np.testing.assert_array_equal(means.get_ydata(), mean)
     bars = ax.collections[-1].get_segments()
     np.testing.assert_allclose([bar[:, 1] for bar in bars], np.stack([mean - half, mean + half], axis=1))
-    texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert texts == ["law", "theory", "16 of 20 seeds", "mean of all, 95%"]
-
-
-@pytest.mark.parametrize("style", [{}, drawing.STYLE], ids=["user's", "ours"])
-def test_runs_have_the_colour_of_no_theory(style):
-    for count in (1, 2, 9):
-        with rc_context(style):
-            ax = Canvas().subplots()
-            drawing.plot_theory_vs_experiment([line(k) for k in range(count)], RUNS_BY_LAM, ax)
-        *curves, dots, means = (to_rgb(drawn.get_color()) for drawn in ax.lines[: count + 2])
-        assert dots == means
-        assert dots not in curves
-
-
-def test_rejections(ax):
-    for theory, experiment, message in (
-        (line(1), RUNS_BY_LAM.rename(run="model"), r"`experiment` must be over x and .*; got {'model': 20"),
-        (line(1), RUNS_BY_LAM[:1], r"`experiment` must be over x and two .*; got {'run': 1"),
-        (line(1), RUNS_BY_LAM[:, 0], r"`experiment` must be over x and two .*; got {'run': 20}"),
-        (RUNS_BY_LAM, RUNS_BY_LAM, r"`theory` must be curves over one dimension; got shape \(20, 3\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            drawing.plot_theory_vs_experiment([theory], experiment, ax)
 
 
 def test_means_leave_out_what_is_missing(ax):

@@ -4,7 +4,7 @@ from html import escape
 
 import pytest
 
-from superposition.validate import cli, ledger
+from superposition.validate import ledger
 from superposition.validate.ledger import WRONG, CheckedClaim, Claim, Evidence, Finding, Verdict
 from superposition.validate.ledger.claim import corrected_statement
 from superposition.validate.report import page
@@ -71,13 +71,8 @@ def test_rows_are_sorted_into_tables_by_their_verdict():
     assert constants[1][-1] == "the constant is 2"
     # Without a correction there is the counterexample.
     assert wrong[2][-1] == "false: <code>superposition claims --id X4 --evidence</code>"
-    last = "Not decided: X5 (open), X7 (unsettled: a finding fails), X8 (unsettled: too few runs)."
-    assert last in text
-    assert "says so" not in text
-    first = "<b>nobody2000</b>, 8 statements: 1 misprint, 1 wrong, 3 not decided</summary>"
-    assert text.index(first) < text.index("<b>Notes (2022)</b>, 1 statement: all hold as printed<")
-    # What holds up to constants is not under what is wrong.
-    assert text.index("X4") < text.index("## Holds as printed: with the constants") < text.index("| X3")
+    assert "says so" not in text  # of what is not decided
+    assert "<b>nobody2000</b>, 8 statements: 1 misprint, 1 wrong, 3 not decided</summary>" in text
     assert page.errata([]) == ""
     assert "1 = 1" not in page.errata([row("X1", "holds")])
 
@@ -95,9 +90,3 @@ def test_a_cell_is_what_the_page_of_the_report_shows():
     for cells, text in zip(found, texts, strict=True):
         assert len(cells) == 5
         assert cells[2] == cells[4] == page.formulas(text)
-
-
-def test_the_command_prints_them(capsys):
-    words = ["claims", "--id", "C9", "C21", "--source", "cowsik2024", "--errata"]
-    assert cli.main(words) == 0
-    assert capsys.readouterr().out.strip() == page.errata(ledger.run(["C9", "C21"]))

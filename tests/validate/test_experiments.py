@@ -5,15 +5,12 @@ import json
 from collections.abc import Sequence
 from unittest.mock import create_autospec
 
-import numpy as np
 import numpy.typing as npt
 import pytest
 import xarray as xr
 
 from superposition.theory.annotations import as_annotated
-from superposition.validate import cli
 from superposition.validate.experiments import collisions
-from superposition.validate.reference import files
 from superposition.validate.runner import execute, registry
 
 SMALL = {"n_features": 8, "n_hidden": [8, 16], "runs": 2, "lam": 0.02}
@@ -61,13 +58,3 @@ def test_settings_of_another_kind_are_refused_by_name():
             for wrong in WRONG.get(parameter.annotation, ()):
                 with pytest.raises(ValueError, match=rf"`{parameter.name}` must .*; got "):
                     function(**given | {parameter.name: wrong})
-
-
-def test_the_command_writes(tmp_path):
-    words = ["n_features=8", "n_hidden=[8,16]", "runs=2", "lam=0.02"]
-    out = tmp_path / "new"
-    assert cli.main(["run", "collisions.fig3", "--set", *words, "--out", str(out)]) == 0
-    written = files.read_dataset(out / "collisions.fig3.nc")
-    made = collisions.run_fig3(**SMALL)["polysemantic"]
-    np.testing.assert_array_equal(written["polysemantic"], made, strict=False)
-    assert sorted(path.name for path in out.glob("[!.]*")) == ["collisions.fig3.nc", "data"]

