@@ -95,8 +95,9 @@ def test_thresholds_make_a_jump():
 
 def test_linear_hidden_layers_multiply():
     first, middle, last = RNG.normal(size=(2, 4)), RNG.normal(size=(2, 2)), RNG.normal(size=(4, 2))
-    names = ("linear1.weight", "hidden_layers.0.weight", "linear2.weight", "linear2.bias")
-    model, x = loading.model_of(dict(zip(names, (first, middle, last, B), strict=True))), RNG.uniform(size=(5, 4))
+    state = {"linear1.weight": first, "hidden_layers.0.weight": middle}
+    model = loading.model_of(state | {"linear2.weight": last, "linear2.bias": B})
+    x = RNG.uniform(size=(5, 4))
     np.testing.assert_allclose(model(x), _relu(x @ first.T @ middle.T @ last.T + B), atol=1e-13)
     assert model.hidden == "identity"
 
@@ -235,7 +236,7 @@ def test_the_naive_solution_in_closed_form():
     for found, loss, kept in (
         (naive_loss(law, 3, "relu"), (n - 3) / n * (p / 6 - (p / 4) ** 2), 3),
         (naive_loss(law, 3, "abs"), 4 / 5 * (p / 3 - (p / 2) ** 2), 1),  # two neurons each
-        (naive_loss(Features(4, p, "symmetric"), 2, half), 2 * (p / 6 - p**2 / 16), 2),  # |x| - x is 2 ReLU(-x)
+        (naive_loss(Features(4, p, "symmetric"), 2, half), 2 * (p / 6 - p**2 / 16), 2),  # 2 ReLU(-x)
         (naive_loss(law, 3), 2 / 5 * p / 3, 3),  # one, with a bias
     ):  # fmt: skip
         assert found == (pytest.approx(loss, rel=1e-12, abs=0), kept)

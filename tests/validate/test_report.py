@@ -16,7 +16,6 @@ import pytest
 import xarray as xr
 
 from superposition.validate import cli, ledger
-from superposition.validate.experiments import drawing
 from superposition.validate.ledger import catalogue
 from superposition.validate.reference import files
 from superposition.validate.report import build as report
@@ -134,7 +133,6 @@ def test_the_page_shows_verdicts_evidence_and_escaped_text(text, rows):
     assert reader.rows == [("cowsik2024", str(row.verdict)) for row in rows]
     assert {"c8", "c9", "c18"} <= set(reader.ids)
     for row in rows:
-        assert f"1 {row.verdict}</a></li>" in text
         assert page.formulas(row.claim.statement) in text
         assert page.paragraphs(row.evidence.text) in text
         words = re.search(f'<tr id="{page.slug(row.claim.id)}".*? data-words="(.*?)">', text, re.DOTALL)[1]
@@ -160,25 +158,11 @@ def test_formulas_are_set():
     assert {plain: page.formulas(plain) for plain in FORMULAS} == FORMULAS
 
 
-@pytest.fixture(scope="module")
-def drawn_once():
-    """Return `svg` that draws each of the toys' figures, which are alike in both phenomena, only once."""
-    kept = {}
-
-    def svg(figure):
-        key = figure.name, figure.dataset["loss"].values.tobytes()
-        if key not in kept:
-            kept[key] = drawing.svg(figure)
-        return kept[key]
-
-    return svg
-
-
 @pytest.fixture
-def small(monkeypatch, drawn_once):
+def small(monkeypatch):
     """Two toy phenomena and two claims in place of the report's contents; tells what was run and shown."""
     made, stop = [], {}
-    monkeypatch.setattr(report, "svg", drawn_once)
+    monkeypatch.setattr(report, "svg", lambda figure: f"<svg><title>{figure.name}</title></svg>")
 
     def noted(word, function):
         @functools.wraps(function)
@@ -227,17 +211,14 @@ def content(path):
 
 
 def test_everything_is_written(small, tmp_path):
-    lines = []
-    path = write(tmp_path / "new" / "out", progress=lines.append)
+    path = write(tmp_path / "new" / "out")
     kept = {f"parts/{name}.json" for name in ("one-losses", "two-losses", "one-text", "two-text")}
     data = {f"data/{room}-losses-0.{kind}" for room in ("one", "two") for kind in ("nc", "json")}
     claimed = {"parts/claim-C8.json", "parts/claim-C9.json"}
     assert below(path.parent) == {"report.html", files.LOCK, files.MARKER, *kept, *data, *claimed, *FILES}
-    links = set(re.findall(r'href="([^"#:]+)"', path.read_text(encoding="utf-8")))
-    assert links == FILES
+    assert set(re.findall(r'href="([^"#:]+)"', path.read_text(encoding="utf-8"))) == FILES
     back = files.read_dataset(path.parent / "one" / "loss-curve.nc")
     xr.testing.assert_identical(back, files.read_dataset(path.parent / "data" / "one-losses-0.nc"))
-    assert re.fullmatch(r"\[ +\d+ s, 8 of 8\] claim C9: holds \([\d.]+ s\)", lines[-1])
 
 
 @pytest.mark.parametrize(
@@ -251,29 +232,27 @@ def test_everything_is_written(small, tmp_path):
 def test_what_fails_is_told_and_takes_nothing_else_along(small, word, names, lost, tmp_path, capsys):
     made, stop = small
     stop[word] = KeyError("a key")
-    command = ["report", "--out", str(tmp_path), "--jobs", "1"]
+    command, path = ["report", "--out", str(tmp_path), "--jobs", "1"], tmp_path / "report.html"
     assert cli.main(command) == 1
-    err, text = capsys.readouterr().err, (tmp_path / "report.html").read_text(encoding="utf-8")
+    err, text = capsys.readouterr().err, path.read_text(encoding="utf-8")
     assert made == [name for name in EVERYTHING if name not in lost]
     read(text)
-    assert "This run was stopped" not in text
     for name in names:
         assert f"failed: {name}: KeyError: 'a key'\n" in err
         assert f"{name}: KeyError: &#39;a key&#39;" in text
     stop.clear()
     made.clear()
     assert cli.main(command) == 0
-    assert capsys.readouterr().out.strip() == str(tmp_path / "report.html")
+    assert capsys.readouterr().out.strip() == str(path)
     assert set(made) == lost
-    assert "Failed:" not in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Failed:" not in path.read_text(encoding="utf-8")
 
 
 def test_a_claim_of_which_a_finding_fails_is_a_negative_result(small, tmp_path, capsys, monkeypatch):
     broken = ledger.Evidence("", [ledger.Finding("answer", "numeric", "x", 2.0, "<=", 1.0)])
     monkeypatch.setattr(catalogue, "judge", lambda claim, results: ledger.CheckedClaim(claim, broken, 0.0))
     assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1", "--only", "ledger"]) == 1
-    err = capsys.readouterr().err
-    assert "failed: claim C8: unsettled: a finding fails" in err
+    assert "failed: claim C8: unsettled: a finding fails" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["run two", "show two", "C8"])
@@ -282,20 +261,21 @@ def test_an_interrupted_run_is_readable_and_continues(small, word, tmp_path, cap
     whole = write(tmp_path / "whole")
     made.clear()
     stop[word] = KeyboardInterrupt()
-    folder = tmp_path / "stopped"
-    assert cli.main(["report", "--out", str(folder), "--jobs", "1"]) == 130
+    path = tmp_path / "stopped" / "report.html"
+    command = ["report", "--out", str(path.parent), "--jobs", "1"]
+    assert cli.main(command) == 130
     reached = EVERYTHING.index(word)
     assert made == EVERYTHING[:reached]
-    assert (folder / "report.html").exists() == (reached > 2)  # something to show
+    assert path.exists() == (reached > 2)  # something to show
     if reached > 2:
-        text = (folder / "report.html").read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
         read(text)
         assert "This run was stopped before its end" in text
         assert ("Missing: two: losses" in text) == (word == "show two")
     stop.clear()
-    assert cli.main(["report", "--out", str(folder), "--jobs", "1"]) == 0
+    assert cli.main(command) == 0
     assert made == EVERYTHING  # each once
-    assert content(folder / "report.html") == content(whole)
+    assert content(path) == content(whole)
     assert "interrupted" in capsys.readouterr().err
 
 
@@ -351,16 +331,13 @@ def test_what_is_damaged_is_made_again(small, tmp_path, name, again):
 
 def test_a_page_of_one_phenomenon_leaves_the_other_page_and_its_files(small, tmp_path):
     write(tmp_path)
-    before = {name: (tmp_path / name).read_bytes() for name in below(tmp_path) if name in FILES}
-    page_before = (tmp_path / "report.html").read_bytes()
+    before = {name: (tmp_path / name).read_bytes() for name in ("report.html", *FILES)}
     path = write(tmp_path, only="one", seed=3)
     assert path == tmp_path / "report-one.html"
     text = path.read_text(encoding="utf-8")
-    assert set(re.findall(r'href="([^"#:]+)"', text)) == {
-        f"report-one/{name}" for name in FILES if name.startswith("one/")
-    }
+    links = {f"report-one/{name}" for name in FILES if name.startswith("one/")}
+    assert set(re.findall(r'href="([^"#:]+)"', text)) == links
     assert re.findall(r'<tr id="(\w+)"', text) == ["c9"]  # the row that its topic names
-    assert (tmp_path / "report.html").read_bytes() == page_before
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
     assert files.read_dataset(tmp_path / "report-one/one/panels.nc").attrs["seed"] == 3
 
@@ -435,8 +412,7 @@ def test_every_file_of_the_package_counts(tmp_path):
     module.rename(module.with_name("losses.py"))
     seen.append(digest(tmp_path))
     assert len(set(seen)) == 4
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__" / "loss.pyc").write_bytes(b"compiled")
+    (tmp_path / "loss.pyc").write_bytes(b"compiled")
     assert digest(tmp_path) == seen[-1]
 
 
@@ -450,10 +426,8 @@ def test_only_the_ledger_runs_no_experiment_that_no_row_needs(small, tmp_path):
 def test_a_topic_that_needs_torch_is_left_out_without_it(small, monkeypatch, tmp_path):
     made, _ = small
     monkeypatch.setattr(cache.ResultCache, "is_available", staticmethod(lambda name: name != "two.losses"))
-    text = write(tmp_path).read_text(encoding="utf-8")
+    assert write(tmp_path).read_text(encoding="utf-8").count("This part is left out: it needs PyTorch") == 1
     assert made == ["run one", "show one", "C8", "C9"]
-    how = "pip install -e '.[torch]' in the checkout"
-    assert text.count(f"This part is left out: it needs PyTorch ({how})") == 1
 
 
 def test_panels_beside_each_other_scroll_on_a_phone():
@@ -462,13 +436,8 @@ def test_panels_beside_each_other_scroll_on_a_phone():
 
     for panels, columns, wide in ((draw, 2, 0), ([draw], 2, 0), ([draw, draw], 1, 0), ([draw, draw], 2, 1)):
         figure = Figure("name", "x_i > 0", "a < b", xr.Dataset(), panels, columns)
-        text = page.render_figure(
-            figure, "part-name", "<svg id='a' width='3'><g id='b'/></svg>", ["part/<name>.nc"]
-        )
+        svg = "<svg id='a' width='3'><g id='b'/></svg>"
+        text = page.render_figure(figure, "part-name", svg, ["part/<name>.nc"])
         assert ('class="plot wide"' in text) == wide, columns
-        assert "<svg id='part-name-drawing' " in text
-        assert re.search(
-            r"<figcaption>\s*a &lt; b\s<br>[^<]*<a [^>]*>[^<]*</a>\s*</figcaption>\s*</figure>\s*$", text
-        )
-        assert '<a href="part/&lt;name&gt;.nc">&lt;name&gt;.nc</a>' in text
-        assert '<h3>x<sub>i</sub> &gt; 0 <a class="anchor" href="#part-name"' in text
+        for part in ("<svg id='part-name-drawing' ", "x<sub>i</sub> &gt; 0", "a &lt; b", "&lt;name&gt;.nc<"):
+            assert part in text
