@@ -13,10 +13,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from superposition.validate.experiments import atlas
-from superposition.validate.proofs import certificates
 from superposition.validate.reference import files
-from superposition.validate.runner import commands, provenance, sweep
 
 
 @pytest.fixture
@@ -208,16 +205,3 @@ def test_a_folder_is_ours_if_a_kill_came_before_the_marker(tmp_path):
     (tmp_path / files.LOCK).touch()
     with files.exclusive_folder(tmp_path):
         assert (tmp_path / files.MARKER).exists()
-
-
-def test_what_writes_takes_its_path_by_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for function, arguments in (
-        (certificates.certify, ("x", [[1]], [0], 0.5)), (certificates.wiring_certificate, ("x", 2, 1, 0.5)),
-        (certificates.pentagon_certificate, ("x",)), (atlas.export, ("n2-m1-p0.1-equal-tied", "x.npz")),
-        (atlas.make, ("x",)), (commands.make_runs, ([], "x")), (provenance.add_run, ("x",)),
-        (sweep.run, ("theory.rug.sigma", {"p": [0.1]}, "x")),
-    ):  # fmt: skip
-        with pytest.raises(TypeError, match=r"positional argument|keyword-only argument: 'path'"):
-            function(*arguments)
-        assert list(tmp_path.iterdir()) == []
