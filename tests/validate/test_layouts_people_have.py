@@ -58,9 +58,7 @@ TOYS = LAYOUTS | {
     "turned": ("npz", "V:fh beta:f"),
     "several of one's own": ("npz", "V:ifh beta:if"),
     "encoder with a bias of the outputs": ("pt", "encoder.weight:hf bias:f"),
-    "compiled": ("pt", "W:hf b:f", "_orig_mod."),
     "prefixes": ("pt", "embed.weight:hf unembed.weight:fh unembed.bias:f importance:f", "module._orig_mod."),
-    "a step beside": ("pt", "net.W_tied:hf net.offset:f step:", "module."),
     "Lightning": (
         "ckpt", "enc.weight:hf dec.weight:fh dec.bias:f",
         "model. state_dict epoch optimizer_states callbacks hyper_parameters pytorch-lightning_version",
@@ -70,7 +68,6 @@ TOYS = LAYOUTS | {
     ),
     "bfloat16": ("bf16.pt", "W:hf b:f"),
     "half": ("f16.npz", "W:hf b:f"),
-    "bfloat16, safetensors": ("bf16.safetensors", "W:hf b:f"),
     "8 bits": ("f8.safetensors", "W:hf b:f"),
     "a matrix": ("npy", "W:hf"),
     "both turned": ("npz", "W_in:fh W_out:hf b:f"),
@@ -127,15 +124,11 @@ class Settings:
         self.n_hidden, self.lr = SIZES["h"], np.float64(0.1)
 
 
-def other_weights():
-    return {"W": RNG.normal(size=(7, 3)), "b": RNG.normal(size=7)}
-
-
+OTHERS = {"W": RNG.normal(size=(7, 3)), "b": RNG.normal(size=7)}
 BESIDE = {
-    "optimizer_state_dict": lambda: {"state": {0: {"step": 7.0, "exp_avg": other_weights()["W"]}}},
-    "optimizer_states": lambda: [{"state": {0: other_weights()}, "param_groups": [{"lr": 0.1}]}],
-    "opt": lambda: {"m": other_weights(), "v": other_weights()},
-    "optimizer": lambda: {"state": {}, "lr": 0.1},
+    "optimizer_state_dict": lambda: {"state": {0: {"step": 7.0, "exp_avg": OTHERS["W"]}}},
+    "optimizer_states": lambda: [{"state": {0: OTHERS}, "param_groups": [{"lr": 0.1}]}],
+    "opt": lambda: {"m": OTHERS, "v": OTHERS}, "optimizer": lambda: {"state": {}, "lr": 0.1},
     "epoch": lambda: 7, "step": lambda: 100, "seed": lambda: 3, "losses": lambda: [0.3, 0.1],
     "args": lambda: {"lr": 0.1}, "config": lambda: {"n_hidden": 3, "act_fn": "relu", "sparsity": 0.1},
     "callbacks": dict, "hyper_parameters": lambda: {"d_hidden": 3},
@@ -158,10 +151,6 @@ def arrays_of(text):
     return arrays, letters
 
 
-def relu(z):
-    return np.maximum(z, 0.0)
-
-
 def oracle(arrays, letters, subtracts=None, unit=False):
     """Return the function of the last instance; of an autoencoder if `subtracts` is a bool."""
     parts = {name: np.asarray(arrays[name], float) for name in letters}
@@ -171,18 +160,17 @@ def oracle(arrays, letters, subtracts=None, unit=False):
     first, *others = (name for name in axes if {*axes[name]} == {wide, narrow})
     last = others[0] if others else first
     b = next((parts[name].ravel() for name in axes if axes[name].strip("o") == wide), 0.0)
-    biases = [parts[name] for name in axes if axes[name] == narrow]
+    c = next((parts[name] for name in axes if axes[name] == narrow), 0.0)
     decoder = parts[last]
     if unit:
         decoder = decoder / np.linalg.norm(decoder, axis=axes[last].index(wide), keepdims=True)
 
     def function(x):
-        x = x - b if subtracts else x
-        z = np.einsum(f"n{wide},{axes[first]}->n{narrow}", x, parts[first]) + (biases[0] if biases else 0.0)
+        z = np.einsum(f"n{wide},{axes[first]}->n{narrow}", x - b if subtracts else x, parts[first]) + c
         if subtracts is not None:
-            z = np.where(z > parts.get("threshold", 0.0), relu(z), 0.0)
+            z = np.where(z > parts.get("threshold", 0.0), np.maximum(z, 0.0), 0.0)
         y = np.einsum(f"n{narrow},{axes[last]}->n{wide}", z, decoder) + b
-        return relu(y) if subtracts is None else y
+        return np.maximum(y, 0.0) if subtracts is None else y
 
     return function
 
@@ -199,13 +187,11 @@ def rounded(kind, array):
 
 def wrapped(arrays, text):
     """Return arrays with prefixes (ending in a dot), in a container (first word), beside other entries."""
-    words = text.split()
-    for prefix in [word for word in words if word.endswith(".")]:
+    words = [word for word in text.split() if not word.endswith(".")]
+    for prefix in [word for word in text.split() if word.endswith(".")]:
         arrays = {f"{prefix}{name}": array for name, array in arrays.items()}
-    words = [word for word in words if not word.endswith(".")]
-    container = [word for word in words[:1] if word not in BESIDE]
     beside = {word: BESIDE[word]() for word in words if word in BESIDE}
-    return {container[0]: arrays, **beside} if container else {**arrays, **beside}
+    return {words[0]: arrays, **beside} if words and words[0] not in BESIDE else {**arrays, **beside}
 
 
 def written(file_format, arrays, text, folder):

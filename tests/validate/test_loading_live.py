@@ -69,13 +69,11 @@ class Module(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         self.layout, self.how = layout, how
         for name, shape in LAYOUTS[layout][0].items():
-            *path, last = name.split(".")
-            inside = self
-            for part in path:
-                if not hasattr(inside, part):
-                    inside.add_module(part, nn.Module())
-                inside = getattr(inside, part)
-            inside.register_parameter(last, nn.Parameter(torch.randn(shape, generator=generator)))
+            path, _, last = name.rpartition(".")
+            if path and not hasattr(self, path):
+                self.add_module(path, nn.Module())
+            parameter = nn.Parameter(torch.randn(shape, generator=generator))
+            self.get_submodule(path).register_parameter(last, parameter)
 
     def both(self):
         """Return encoder (…, hidden, features), its bias, decoder, its bias, and the usual activations."""
@@ -83,10 +81,8 @@ class Module(nn.Module):
         encoder, c, decoder, d = (p.get(name, 0) for name in LAYOUTS[self.layout][1])
         if self.layout in ("Anthropic notebook", "liuyz0", "autoencoder"):
             encoder = encoder.mT
-        if "W" in p:  # tied
-            decoder = encoder.mT
-        if self.layout == "autoencoder":
-            decoder = decoder.mT
+        if "W" in p or self.layout == "autoencoder":
+            decoder = encoder.mT if "W" in p else decoder.mT
         hidden_bends = self.layout in ("autoencoder", "network")
         return encoder, c, decoder, d, *((torch.relu, nothing) if hidden_bends else (nothing, torch.relu))
 
@@ -215,7 +211,7 @@ def test_modules_in_other_forms(how):
 class Toy(nn.Module):
     """ReLU(W W' x + b) as `how` computes it."""
 
-    def __init__(self, how, W=None, b=None):
+    def __init__(self, how=None, W=None, b=None):
         super().__init__()
         self.W = nn.Parameter(torch.randn(5, 2) if W is None else torch.as_tensor(W))
         self.b, self.how = nn.Parameter(torch.zeros(5) if b is None else torch.as_tensor(b)), how
@@ -243,10 +239,9 @@ def test_dropout_and_factors_are_said():
 
 
 def test_a_call_leaves_no_trace():
-    class Counting(nn.Module):
+    class Counting(Toy):
         def __init__(self):
             super().__init__()
-            self.W, self.b = nn.Parameter(torch.randn(5, 2)), nn.Parameter(torch.zeros(5))
             self.register_buffer("calls", torch.zeros(()))
             self.seen, self.drop = [], nn.Dropout(0.5)
 
@@ -391,8 +386,8 @@ def test_modules_that_cast_are_compared_as_exactly_as_they_compute():
     for kind, weights, slope in ((single, None, 1e-3), (single, single, 1e-3), (half, half, 0.5)):
         module = casting(kind, weights, 0.0)
         (found,) = load(module).models
-        np.testing.assert_array_equal(found.W_in, module.W.detach().double().T)
-        np.testing.assert_array_equal(found.b, module.b.detach().double())
+        for array, tensor in ((found.W_in, module.W.T), (found.b, module.b)):
+            np.testing.assert_array_equal(array, tensor.detach().double())
         with pytest.raises(ValueError, match="`model` must compute"):
             load(casting(kind, weights, slope))
 
