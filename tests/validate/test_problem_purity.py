@@ -43,12 +43,9 @@ def test_folds_corners_and_samples_agree(n, k):
     V[0] = [Q(0)] * k  # an output that nothing moves, not even its target
     c, p = [Q(int(x), 9) for x in rng.integers(-5, 6, n)], Q(3, 10)
     c[0] = Q(2, 3)
-    value = checker.loss(W, beta, V, c, p)
-    arrays = [np.array(part) for part in (W, beta, V, c)]
-    assert value == maker.sum_over_cubes(
-        arrays[2] @ arrays[0], arrays[2] @ arrays[1] + arrays[3], p, [Q(1)] * n
-    )
-    mean, error = sampled(*(part.astype(float) for part in arrays), float(p))
+    value, (w, b, v, d) = checker.loss(W, beta, V, c, p), map(np.array, (W, beta, V, c))
+    assert value == maker.sum_over_cubes(v @ w, v @ b + d, p, [Q(1)] * n)
+    mean, error = sampled(*(part.astype(float) for part in (w, b, v, d)), float(p))
     assert abs(mean - float(value)) < 5 * error
 
 
@@ -100,12 +97,10 @@ def test_no_neuron_of_vanishing_impurity_is_found_below_the_limit(p):
         return mean_squared(v, c_1, h, 1) + mean_squared(up / slope, c_2, h, 2)
 
     found = []
-    for sign in (-1, 1):
-        for up in (-1, 1):
-            for beta in (0.0, slope, 1.0):
-                start = [beta, up, sign, -beta * sign, -up * beta / slope]
-                found += [minimize(loss, start + 0.02 * rng.normal(size=5) * [slope, 1, 1, 1, 1], (sign, up),
-                                   "Nelder-Mead", options={"maxfev": 1500}).fun]  # fmt: skip
+    for sign, up, beta in product((-1, 1), (-1, 1), (0.0, slope, 1.0)):
+        start = np.array([beta, up, sign, -beta * sign, -up * beta / slope])
+        start += 0.02 * rng.normal(size=5) * [slope, 1, 1, 1, 1]
+        found.append(minimize(loss, start, (sign, up), "Nelder-Mead", options={"maxfev": 1500}).fun)
     assert aligned_pair_limit(p) * 0.995 < min(found) < p**2 / 3 * 1.005
 
 
