@@ -20,8 +20,7 @@ CASES = [("exclusive", 1.0, 0.2, 0.5), ("synchronous", 0.5, 0.2, 0.5)]
 
 
 @pytest.mark.slow
-def test_descents_of_trained_pairs_end_lower_and_only_common_cases_are_compared():
-    pytest.importorskip("torch", reason="training needs PyTorch")
+def test_descents_of_trained_pairs_end_lower_and_only_common_cases_are_compared(torch):
     trained = unequal.run_groups(CASES, [8, 16], [0, 1], steps=[20, 40], samples=1024)
     solved = unequal.run_blocks(CASES, [8, 16], [0], starts=0)
     polished = unequal.run_polished(CASES, [0, 1], n_features=8, steps=40, descents=3)
@@ -33,8 +32,7 @@ def test_descents_of_trained_pairs_end_lower_and_only_common_cases_are_compared(
 
 
 @pytest.mark.slow
-def test_best_models_of_tables_are_below_linear_and_trained_ones():
-    pytest.importorskip("torch", reason="training needs PyTorch")
+def test_best_models_of_tables_are_below_linear_and_trained_ones(torch):
     ds = papers.run_tables([1, 2], [0.0], [0, 1], n_features=6, steps=50, starts=1)
     assert np.all(ds["best"] <= ds["linear"] + 1e-12)
     assert np.all(ds["best"] <= ds["trained"].min(("decay", "seed")) + 1e-9)
@@ -88,8 +86,7 @@ def test_three_standard_errors_decide_and_a_wrong_code_is_noticed():
             assert over.high - over.value == pytest.approx(3 * scatter.std(ddof=1) / 2 / predicted)
 
 
-def test_samples_have_the_covariance_of_their_law():
-    torch = pytest.importorskip("torch", reason="training needs PyTorch")
+def test_samples_have_the_covariance_of_their_law(torch):
     size = 2**16
     laws = [
         independent_copies(Features(2, 0.2, values, groups=pair_law(kind, 0.7, 0.2).groups), 2)

@@ -40,9 +40,8 @@ LAYOUTS = {
     "timaeus-research/devinterp": ("pt", "embedding.weight:hf unembedding.weight:fh unembedding.bias:f"),
     "KfirD/PersianRug": ("pt", "initial_layer.weight:hf final_layer.weight:fh final_layer.bias:f"),
     "LucasPrietoAl/correlations-feature-geometry": ("pt", "encoder.weight:hf decoder_bias:f"),
-    "LucasPrietoAl/correlations-feature-geometry, untied": (
-        "pt", "encoder.weight:hf decoder.weight:fh decoder.bias:f",
-    ),
+    "LucasPrietoAl/correlations-feature-geometry, untied":
+        ("pt", "encoder.weight:hf decoder.weight:fh decoder.bias:f"),
     "LucasPrietoAl/correlations-feature-geometry, text": ("npz", "enc.weight:hf bias:f"),
     "tmychow/accidental-polysemanticity": ("npz", "W:ifh"),
     "tmychow/accidental-polysemanticity, untied": ("npz", "W_enc:ifh W_dec:ifh"),
@@ -50,22 +49,19 @@ LAYOUTS = {
 TOYS = LAYOUTS | {
     "rashomon-gh, Flax": ("memory", "W:fh b:f", "params"),
     "tms-kit with its optimiser": ("pt", "W:ihf b_final:if", "model_state_dict optimizer_state_dict"),
-    "Spectral_Superposition": (
-        "npz", "weights:ihf biases:if losses:i checkpoint_steps:i fractional_dims:if feature_norms:if",
-    ),
+    "Spectral_Superposition":
+        ("npz", "weights:ihf biases:if losses:i checkpoint_steps:i fractional_dims:if feature_norms:if"),
     "one matrix under two names": ("pt", "linear.weight:hf W=linear.weight bias:f"),
     "names of one's own": ("npz", "V:hf beta:f"),
     "turned": ("npz", "V:fh beta:f"),
     "several of one's own": ("npz", "V:ifh beta:if"),
     "encoder with a bias of the outputs": ("pt", "encoder.weight:hf bias:f"),
     "prefixes": ("pt", "embed.weight:hf unembed.weight:fh unembed.bias:f importance:f", "module._orig_mod."),
-    "Lightning": (
-        "ckpt", "enc.weight:hf dec.weight:fh dec.bias:f",
-        "model. state_dict epoch optimizer_states callbacks hyper_parameters pytorch-lightning_version",
-    ),
-    "encoder and decoder, importance": (
-        "pt", "encoder.weight:hf decoder.weight:fh decoder.bias:f feature_importance:f", "model config",
-    ),
+    "Lightning":
+        ("ckpt", "enc.weight:hf dec.weight:fh dec.bias:f",
+         "model. state_dict epoch optimizer_states callbacks hyper_parameters pytorch-lightning_version"),
+    "encoder and decoder, importance":
+        ("pt", "encoder.weight:hf decoder.weight:fh decoder.bias:f feature_importance:f", "model config"),
     "bfloat16": ("bf16.pt", "W:hf b:f"),
     "half": ("f16.npz", "W:hf b:f"),
     "8 bits": ("f8.safetensors", "W:hf b:f"),

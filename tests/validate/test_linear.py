@@ -18,11 +18,6 @@ TINY = {
 }
 
 
-@pytest.fixture(scope="module")
-def torch():
-    return pytest.importorskip("torch", reason="training needs PyTorch")
-
-
 @pytest.mark.parametrize("rule", RULES)
 def test_descent_tends_to_its_flow_as_the_steps_do_to_zero(torch, rule):
     rng = np.random.default_rng(1)

@@ -48,10 +48,9 @@ STATES = {
     "superposition, network": ({"W_in": INTO, "W_out": OUT, "b_in": B_IN, "b": B}, _mlp),
     "Sequential(Linear, ReLU, Linear)":
         ({"0.weight": INTO, "0.bias": B_IN, "2.weight": OUT, "2.bias": B}, _mlp),
-    "goodfire-ai/spd, ResidMLP": (
-        {"W_E": E, "W_U": U} | {f"layers.0.mlp_{key}": array for key, array in MLP.items()},
-        lambda x: (x @ E + _relu(x @ E @ MLP_IN.T + B_IN) @ MLP_OUT.T + C) @ U,
-    ),
+    "goodfire-ai/spd, ResidMLP":
+        ({"W_E": E, "W_U": U} | {f"layers.0.mlp_{key}": array for key, array in MLP.items()},
+         lambda x: (x @ E + _relu(x @ E @ MLP_IN.T + B_IN) @ MLP_OUT.T + C) @ U),
     _CIS.removesuffix(", Cis"): ({"w_in": INTO.T, "w_out": OUT.T}, lambda x: _relu(x @ INTO.T) @ OUT.T),
     f"{_CIS} with linear outputs": (_TWO | _BIASED, _mlp),
     f"{_CIS} with ReLU outputs":
@@ -62,14 +61,12 @@ STATES = {
         ({"E": E.T, "W_in": MLP_IN, "W_out": MLP_OUT}, lambda x: _relu(x @ E @ MLP_IN.T) @ MLP_OUT.T @ E.T),
     "ARENA, neurons": ({"W": INTO[None], "b_final": B[None]}, lambda x: _relu(_relu(x @ INTO.T) @ INTO + B)),
     "ARENA, computation": (_TWO | {"b_final": B[None]}, lambda x: _relu(_relu(x @ INTO.T) @ OUT.T + B)),
-    "ARENA, sparse autoencoder": (
-        {"W_enc": INTO.T[None], "_W_dec": 2.0 * UNIT[None], "b_enc": B_IN[None], "b_dec": B[None]},
-        lambda x: _relu((x - B) @ INTO.T + B_IN) @ UNIT + B,
-    ),
-    "saprmarks/dictionary_learning, AutoEncoder": (
-        {"encoder.weight": WIDE, "encoder.bias": WIDE_B, "decoder.weight": WIDE.T, "bias": B},
-        lambda x: _relu((x - B) @ WIDE.T + WIDE_B) @ WIDE + B,
-    ),
+    "ARENA, sparse autoencoder":
+        ({"W_enc": INTO.T[None], "_W_dec": 2.0 * UNIT[None], "b_enc": B_IN[None], "b_dec": B[None]},
+         lambda x: _relu((x - B) @ INTO.T + B_IN) @ UNIT + B),
+    "saprmarks/dictionary_learning, AutoEncoder":
+        ({"encoder.weight": WIDE, "encoder.bias": WIDE_B, "decoder.weight": WIDE.T, "bias": B},
+         lambda x: _relu((x - B) @ WIDE.T + WIDE_B) @ WIDE + B),
     "SAELens, transcoder": ({"W_enc": INTO.T, "b_enc": B_IN, "W_dec": OUT.T, "b_dec": B}, _mlp),
 }  # fmt: skip
 NAMED = [layout.name for layout in NETWORKS if layout.named]
@@ -128,9 +125,8 @@ def test_outputs_that_bend_are_exact_where_they_read_one_direction_and_sampled_e
 
 
 @pytest.mark.parametrize("name", [f"{_CIS} with ReLU outputs", "ARENA, neurons"])
-def test_what_a_live_module_computes_tells_its_layout(name):
+def test_what_a_live_module_computes_tells_its_layout(torch, name):
     """Names and shapes alone would leave several, and the arrays of ARENA's neurons be a linear toy model."""
-    torch = pytest.importorskip("torch")
     state, forward = STATES[name]
 
     class Live(torch.nn.Module):

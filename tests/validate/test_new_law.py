@@ -144,8 +144,7 @@ def test_minimisation_finds_the_best_of_descents(minimum):
 
 
 @pytest.mark.slow
-def test_training_reaches_the_least_loss(minimum):
-    pytest.importorskip("torch")
+def test_training_reaches_the_least_loss(torch, minimum):
     from superposition.validate.training import train
 
     (law, best), how = minimum, {"tied": True, "keep_weights": True}

@@ -216,15 +216,13 @@ def test_curvature_of_normal_noise_by_differences_of_the_loss():
 # PyTorch
 
 
-def test_torch_follows_the_solver_without_noise():
-    pytest.importorskip("torch", reason="training needs PyTorch")
+def test_torch_follows_the_solver_without_noise(torch):
     W0 = draw_starts(4, 5, 3, 0)
     trained = train_sgd(W0, "normal", 0.0, 0.05, 50, 0)
     np.testing.assert_allclose(trained, solvers.descend(W0, "normal", 0.0, 0.05, 50).W, atol=1e-4)
 
 
-def test_torch_agrees_in_distribution():
-    pytest.importorskip("torch", reason="training needs PyTorch")
+def test_torch_agrees_in_distribution(torch):
     ds = noise.run_agreement(4, 4, 0.25, 0.1, 150, 60, seed=1)  # one run in 200 diverges, at seed 0 too
     for name in ("bipolar", "normal"):
         here, there = ds["fourth_norm"].sel(noise=name).values
@@ -234,9 +232,8 @@ def test_torch_agrees_in_distribution():
 # The section and the ledger
 
 
-def test_the_section_shows_all_of_its_topics(sections, tmp_path):
+def test_the_section_shows_all_of_its_topics(torch, sections, tmp_path):
     """So short runs find nothing out: what is derived still holds, what is measured does not get through."""
-    pytest.importorskip("torch", reason="training needs PyTorch")
     small, one = {"n_features": 3, "n_hidden": 3, "runs": 2}, {"n_features": 2, "n_hidden": 3, "runs": 3}
     tiny = {
         "mechanism": {**one, "time": 1.0, "lone_runs": 3, "averaged_runs": 2},

@@ -11,9 +11,8 @@ P, RATIO = (0.05, 0.4), (0.25, 0.5)
 
 
 @pytest.fixture(scope="module")
-def trained():
+def trained(torch):
     """Four models of 8 features, briefly trained; weights kept."""
-    pytest.importorskip("torch", reason="training needs PyTorch")
     return rug.run_trained(8, P, RATIO, (1,), steps=100, evaluation_samples=2**14, keep_weights=True)
 
 
@@ -57,8 +56,7 @@ def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
     assert float(np.abs(wrong["z"]).max()) > 4.5
 
 
-def test_the_section_shows_all_of_its_topics(sections, tmp_path):
-    pytest.importorskip("torch", reason="training needs PyTorch")
+def test_the_section_shows_all_of_its_topics(torch, sections, tmp_path):
     models = {"n_features": 8, "p": (0.05, 0.4), "ratio": (0.25, 0.5), "seeds": range(2), "steps": 100}
     finite = {"n_features": (16, 64), "samples": 50}
     tiny = {

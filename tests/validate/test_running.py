@@ -17,7 +17,6 @@ from superposition.validate.reference.files import read_dataset
 from superposition.validate.runner import commands, execute, registry
 from superposition.validate.runner.declarations import PROFILES, Run
 from superposition.validate.runner.provenance import shipped_runs
-from superposition.validate.training.run import engine
 
 SMALL = {"n_features": 4, "p": [0.1], "ratio": [0.5], "seeds": [0], "steps": 100, "evaluation_samples": 64}
 SMALL["schedule"] = "converged"
@@ -55,8 +54,7 @@ def test_every_name_that_report_and_ledger_show_can_be_run():
     assert names <= set(registry.list_runs())
 
 
-def test_a_job_is_made_once(tmp_path):
-    pytest.importorskip("torch")
+def test_a_job_is_made_once(torch, tmp_path):
     chosen, lines = ["rug_n8192_p0.05_r0.25"], []
     (job,) = commands.select_runs(chosen)
     given = {"out": tmp_path, "overrides": SMALL, "device": "cpu"}
@@ -77,25 +75,6 @@ def test_a_job_is_made_once(tmp_path):
     assert path.stat().st_mtime_ns == before
     with pytest.raises(ValueError, match=r"`set` must be one of .*; got 'colour'"):
         commands.make_runs(chosen, out=tmp_path, overrides={"colour": 1})
-
-
-def test_an_interrupted_job_goes_on(tmp_path, monkeypatch):
-    pytest.importorskip("torch")
-    chosen = ["rug_n128"]
-
-    def stopped(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(engine, "evaluate", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        commands.make_runs(chosen, out=tmp_path, overrides=SMALL, device="cpu")
-    left = [one.name for one in tmp_path.rglob("[!.]*") if one.is_file()]
-    assert left == ["training-rug_n128-0.checkpoint.npz"]
-    monkeypatch.undo()
-    monkeypatch.setattr(engine, "run_block", stopped)  # all steps are done
-    (path,) = commands.make_runs(chosen, out=tmp_path, overrides=SMALL, device="cpu")
-    assert list(tmp_path.glob("*.nc")) == [path]
-    assert list(tmp_path.rglob("*checkpoint*")) == []
 
 
 def test_the_list_has_every_run_with_its_hours_and_when_it_was_made(capsys):
