@@ -140,11 +140,8 @@ def test_noise():
     x, grown = np.array([0.1, 0.2, 0.4]), np.array([0.01, 0.1, 0.3])
     runs = 0.25 + np.stack([grown - 0.05, grown + 0.05], axis=1)[:, None]
     columns = [("by_noise noise_std step run", runs), ("noise_drop noise_std", [1.0, 0.9, 0.7])]
-    columns += [
-        ("by_lam lam step run", runs),
-        ("lam_drop lam", [1, 0.9, 0.8]),
-        ("quiet step run", [[0.2, 0.3]]),
-    ]
+    columns += [("by_lam lam step run", runs), ("lam_drop lam", [1, 0.9, 0.8])]
+    columns += [("quiet step run", [[0.2, 0.3]])]
     ds = dataset({"lam": x, "noise_std": x, "step": [100]}, *columns, silent_std=0.05)
     _, by = drawn(ex.noise.plot_fig5_lam, ds)
     near(by["power 1, as printed"], x, 0.25 + 0.1 * x / 0.2)  # through the growth of 0.1

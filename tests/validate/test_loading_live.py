@@ -6,6 +6,7 @@ The module itself, called in double precision in evaluation mode, is the oracle.
 import copy
 import random
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,16 +25,12 @@ LAYOUTS = {
     "Anthropic notebook": ({"W": (2, N, M), "b_final": (2, N)}, ("W", "", "W", "b_final")),
     "SAELens": ({"W": (M, N), "b_final": (N,)}, ("W", "", "W", "b_final")),
     "liuyz0": ({"W": (N, M), "b": (N,)}, ("W", "", "W", "b")),
-    "spd": (
-        {"linear1.weight": (M, N), "linear2.weight": (N, M), "linear2.bias": (N,)},
-        ("linear1.weight", "", "linear2.weight", "linear2.bias"),
-    ),
-    "autoencoder": (
-        {"W_enc": (M, 2 * M), "W_dec": (2 * M, M), "b_enc": (2 * M,), "b_dec": (M,)},
-        ("W_enc", "b_enc", "W_dec", "b_dec"),
-    ),
+    "spd": ({"linear1.weight": (M, N), "linear2.weight": (N, M), "linear2.bias": (N,)},
+            ("linear1.weight", "", "linear2.weight", "linear2.bias")),
+    "autoencoder": ({"W_enc": (M, 2 * M), "W_dec": (2 * M, M), "b_enc": (2 * M,), "b_dec": (M,)},
+                    ("W_enc", "b_enc", "W_dec", "b_dec")),
     "network": ({"W_in": (M, N), "W_out": (N, M), "b_in": (M,), "b": (N,)}, ("W_in", "b_in", "W_out", "b")),
-}
+}  # fmt: skip
 
 
 def top(k):
@@ -270,13 +267,8 @@ def test_a_call_leaves_no_trace():
 def test_a_square_matrix_is_told_by_what_the_module_computes():
     generator, x = torch.Generator().manual_seed(3), np.random.default_rng(0).normal(size=(50, 4))
     V, beta = torch.randn(4, 4, generator=generator), torch.randn(4, generator=generator)
-    for how in (
-        lambda V, b, x: torch.relu(x @ V @ V.T + b),
-        lambda V, b, x: torch.relu(x @ V.T @ V + b),
-        lambda V, b, x: torch.relu(x @ V.T + b),
-        lambda V, b, x: torch.relu(x @ V + b),
-    ):
-        module = Toy(how, V, beta)
+    for square in (lambda V: V @ V.T, lambda V: V.T @ V, lambda V: V.T, lambda V: V):
+        module = Toy(lambda V, b, x, M=square: torch.relu(x @ M(V) + b), V, beta)
         np.testing.assert_allclose(sp.Model.of(module)(x), oracle(module, x), rtol=1e-12, atol=1e-12)
     with pytest.raises(ValueError, match=r"`model` must say which axis of 'W' \(4, 4\).*keys=\{'W_out': 'W'"):
         sp.Model.of(module.state_dict())
@@ -297,18 +289,15 @@ def test_forms_of_inputs_and_outputs():
     ):
         np.testing.assert_allclose(sp.Model.of(Toy(how, W, b))(x), want, atol=1e-12)
 
-    class NumPys:
-        def __init__(self):
-            self.dense = type("Dense", (), {})()
-            self.dense.kernel, self.offset = W, b
-
+    class NumPys(SimpleNamespace):
         def __call__(self, x):
             return np.maximum(x @ self.dense.kernel @ self.dense.kernel.T + self.offset, 0.0)
 
-    np.testing.assert_allclose(sp.Model.of(NumPys())(x), want, atol=1e-12)
+    numpys = NumPys(dense=SimpleNamespace(kernel=W), offset=b)
+    np.testing.assert_allclose(sp.Model.of(numpys)(x), want, atol=1e-12)
     NumPys.__call__ = lambda self, x: np.tanh(x @ self.dense.kernel @ self.dense.kernel.T)
     with pytest.raises(ValueError, match=r"`model` must compute .*; got a module that "):
-        sp.Model.of(NumPys())
+        sp.Model.of(numpys)
 
 
 NORMALISATIONS = {  # mean that is subtracted, divisor, factor that undoes it
@@ -324,9 +313,7 @@ NORMALISATIONS = {  # mean that is subtracted, divisor, factor that undoes it
 def test_a_normalisation_is_named_and_whether_outputs_undo_it(name):
     """SAELens multiplies by the deviation alone, without the 1e-5 that it adds before it divides."""
     shift, size, factor = NORMALISATIONS[name]
-
-    def normalising(self, x):
-        return plain()(self, (x - shift(x)) / size(x))
+    normalising = plain(before=lambda x: (x - shift(x)) / size(x))
 
     def undoing(self, x):
         return normalising(self, x) * factor(x) + shift(x)

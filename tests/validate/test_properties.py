@@ -53,11 +53,10 @@ def test_weights_meet_all_corners():
         return s.size and s.max() > 50 * s.min()
 
     kept = [W for W in met if W.shape[0] > 1]
-    corners = {
+    for name, is_corner in {
         "zero": lambda W: np.any(~W.any(axis=1)) and W.any(), "tie": lambda W: repeats(W, 1),
         "antipode": lambda W: repeats(W, -1), "equal": equal, "spread": spread,
-    }  # fmt: skip
-    for name, is_corner in corners.items():
+    }.items():  # fmt: skip
         assert 5 <= sum(bool(is_corner(W)) for W in kept) < len(kept), name
 
 
