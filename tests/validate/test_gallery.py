@@ -1,6 +1,5 @@
 """The gallery: a small, repeatable picture of what has a headline in the report."""
 
-import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -50,14 +49,10 @@ def toy(monkeypatch):
 
 def check_picture(path):
     assert path.stat().st_size < LIMIT
-    text = path.read_text(encoding="utf-8")
-    assert ElementTree.fromstring(text).get("aria-label")
-    assert not re.search(r'\s(?:d|x|y)="[^"]*\.\d{3}', text)  # digits that nobody sees
-    # An opaque ground keeps black letters legible where pages are dark.
-    assert re.search(r'id="patch_1"><path[^>]*fill: #ffffff', text)
+    assert ElementTree.fromstring(path.read_text(encoding="utf-8")).get("aria-label")
 
 
-def test_pictures_of_the_documentation_are_small_and_stand_on_white():
+def test_pictures_of_the_documentation_are_small():
     pictures = list(Path(files.__file__).parent.glob("*.svg"))
     assert len(pictures) > 10
     for path in pictures:

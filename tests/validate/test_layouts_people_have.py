@@ -64,7 +64,7 @@ TOYS = LAYOUTS | {
         ("pt", "encoder.weight:hf decoder.weight:fh decoder.bias:f feature_importance:f", "model config"),
     "bfloat16": ("bf16.pt", "W:hf b:f"),
     "half": ("f16.npz", "W:hf b:f"),
-    "8 bits": ("f8.safetensors", "W:hf b:f"),
+    "bfloat16, safetensors": ("bf16.safetensors", "W:hf b:f"),
     "a matrix": ("npy", "W:hf"),
     "both turned": ("npz", "W_in:fh W_out:hf b:f"),
     "a column": ("pt", "W:hf b_final:fo"),
@@ -175,9 +175,6 @@ def rounded(kind, array):
     """Return an array with values of so few bits, as a float32."""
     if kind == "bf16":
         return (np.asarray(array).view("<u4") & 0xFFFF0000).view("<f4")
-    if kind == "f8":
-        torch = pytest.importorskip("torch")
-        return torch.tensor(array).to(torch.float8_e4m3fn).float().numpy()
     return array.astype(np.float16).astype(np.float32) if kind == "f16" else array
 
 
@@ -205,15 +202,13 @@ def written(file_format, arrays, text, folder):
         half = "f2" if kind == ".f16" else None
         with path.open("wb") as file:
             np.savez(file, **{name: np.asarray(array, half) for name, array in content.items()})
-    elif kind == ".numpy":
-        pytest.importorskip("torch").save(content, path)
     elif end in ("safetensors", "folder"):
         path = folder / "sae_weights.safetensors" if end == "folder" else path
         pytest.importorskip("safetensors.torch").save_file(tensors(content, kind), path)
         (folder / "cfg.json").write_text(json.dumps(BESIDE["cfg"]()))
         return folder if end == "folder" else path
     else:
-        pytest.importorskip("torch").save(tensors(content, kind), path)
+        pytest.importorskip("torch").save(content if kind == ".numpy" else tensors(content, kind), path)
     return path
 
 
@@ -221,7 +216,7 @@ def tensors(value, kind):
     torch = pytest.importorskip("torch")
     if isinstance(value, dict):
         return {name: tensors(entry, kind) for name, entry in value.items()}
-    dtype = {".bf16": torch.bfloat16, ".f8": torch.float8_e4m3fn}.get(kind, torch.float32)
+    dtype = torch.bfloat16 if kind == ".bf16" else torch.float32
     return torch.tensor(value, dtype=dtype) if isinstance(value, np.ndarray) else value
 
 

@@ -50,9 +50,10 @@ def test_the_pentagon_with_a_dropped_feature_one_at_a_time(tmp_path):
 
 
 def test_what_is_wrong_by_a_half_or_elsewhere_is_rejected(tmp_path):
-    path = tmp_path / "pair.json"
+    path, fixed = tmp_path / "pair.json", ("proof", "fixed", [0])
     certify("n2-m1-p0.1-equal-tied", path)
-    fixed = "proof", "fixed", [0]
+    # A fixed parameter that no symmetry moves would lower both.
+    lower = fixed, ("statement", "codimension", 3), ("statement", "coefficient", "3/2")
     for *changes, reason in (
         (("statement", "coefficient", "5/2"), "the coefficient is 2"),
         (("statement", "coefficient", "3/2"), "the coefficient is 2"),
@@ -61,13 +62,7 @@ def test_what_is_wrong_by_a_half_or_elsewhere_is_rejected(tmp_path):
         (("statement", "radius", "1/2"), "not above|kink|divides"),
         (("proof", "mu", "100"), "not above"),
         (fixed, "codimension is 3"),
-        # a fixed parameter that no symmetry moves would lower both
-        (
-            fixed,
-            ("statement", "codimension", 3),
-            ("statement", "coefficient", "3/2"),
-            "symmetries do not move",
-        ),
+        (*lower, "symmetries do not move"),
     ):
         changed = changed_certificate(path, tmp_path / "other.json", *changes)
         with pytest.raises(check_learning.Rejected, match=reason):

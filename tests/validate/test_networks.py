@@ -211,7 +211,6 @@ def test_targets_with_a_residual_path_have_a_name():
 def test_an_audit_says_which_target_is_closer():
     network, law = Model(np.eye(3), hidden="relu", output="identity"), Features(3, 0.2, "symmetric")
     assert sp.audit(network, law).closer == "relu"
-    assert "closer to the target 'relu'" in sp.audit(network, law).sentence
     assert sp.audit(network, law, target="relu").closer == ""
     assert sp.audit(network, Features(3, 0.2), target="identity").closer == ""  # the same for x >= 0
 
@@ -235,7 +234,7 @@ def test_the_naive_solution_in_closed_form():
         (naive_loss(Features(4, p, "symmetric"), 2, half), 2 * (p / 6 - p**2 / 16), 2),  # 2 ReLU(-x)
         (naive_loss(law, 3), 2 / 5 * p / 3, 3),  # one, with a bias
     ):  # fmt: skip
-        assert found == (pytest.approx(loss, rel=1e-12, abs=0), kept)
+        assert found == (pytest.approx(loss, rel=1e-14, abs=0), kept)
     assert naive_loss(Features(n, p, "normal"), 3)[1] == 1
 
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Canvas
 
 from superposition.solvers import relu as solvers
 from superposition.solvers.rug import exact_loss
-from superposition.theory.relu import mixture_loss, polygon_energy
+from superposition.theory.relu import mixture_loss, onset_importance, polygon_energy
 from superposition.validate.experiments import relu
 from superposition.validate.experiments.relu import phases, truncation
 
@@ -43,6 +43,14 @@ def test_patterns_have_the_loss_of_another_method(pair, bias):
 
 def test_equal_norms_end_where_the_closed_form_says():
     assert phases.symmetric_until(False) == pytest.approx((40 - 4 * np.sqrt(14)) / 43, abs=2e-6)
+
+
+def test_continuous_transitions_are_the_onset(pair):
+    smooth = ~pair["is_jump"].values & (pair["transition_model"].values == 0)
+    p, found = (pair[f"transition_{name}"].values[smooth] for name in ("p", "importance"))
+    assert p.size > 0
+    # An encoding counts from 1e-5 on, which makes the importance late.
+    np.testing.assert_allclose(found, onset_importance(p, -1), rtol=1e-3)
 
 
 def test_certificates_are_below_the_losses(pair):
