@@ -13,8 +13,6 @@ from superposition.validate.report import gallery
 from superposition.validate.runner import cache, registry
 from superposition.validate.runner.declarations import Figure, Run, Section, Topic, TopicContent
 
-LIMIT = 200_000  # bytes, as for the pictures of the README
-
 
 def plain(ds, ax):
     ax.plot(ds["x"], ds["x"] ** 2)
@@ -48,7 +46,7 @@ def toy(monkeypatch):
 
 
 def check_picture(path):
-    assert path.stat().st_size < LIMIT
+    assert path.stat().st_size < 200_000  # bytes, as for the pictures of the README
     assert ElementTree.fromstring(path.read_text(encoding="utf-8")).get("aria-label")
 
 

@@ -8,11 +8,7 @@ from superposition.theory.features import Features, exclusive, synchronous
 from superposition.theory.unequal import independent_copies
 from superposition.validate.experiments import papers, unequal
 from superposition.validate.experiments.papers.prieto import circular_law, constructive_share
-from superposition.validate.experiments.unequal.groups import (
-    compare_with_code,
-    deviation_from_line,
-    extrapolate,
-)
+from superposition.validate.experiments.unequal import groups
 from superposition.validate.experiments.unequal.pairs import common_cases, geometry, pair_law
 from superposition.validate.training.data import sampler
 
@@ -46,18 +42,18 @@ def dataset(sizes, values):
 
 def compared(ds, predicted):
     code = ds["trained"].isel(n_features=0, seed=0, steps=0, drop=True) * 0 + predicted
-    return compare_with_code(ds, code.expand_dims("pairs").to_dataset(name="predicted"))[0]
+    return groups.compare_with_code(ds, code.expand_dims("pairs").to_dataset(name="predicted"))[0]
 
 
 def test_the_limit_is_the_intercept_of_each_seed_and_the_line_is_held_against_the_largest():
     """Through 1/32 and 1/64, c/n^2 leaves c (1/128 - 1/32)(1/128 - 1/64) at 128, of both seeds alike."""
     sizes = np.array([32.0, 64, 128])
-    limits = extrapolate(dataset(sizes, 2.0 + [[3.0, 5.0]] / sizes[:, None]))
+    limits = groups.extrapolate(dataset(sizes, 2.0 + [[3.0, 5.0]] / sizes[:, None]))
     np.testing.assert_allclose(limits.values, [[2, 2]], rtol=1e-12)
     sizes = np.array([128.0, 32, 64])
     line = 2.0 + np.array([[3.0, 3.0]]) / sizes[:, None]
-    assert deviation_from_line(dataset(sizes, line))[0].value == pytest.approx(0, abs=1e-14)
-    found = deviation_from_line(dataset(sizes, line + 64.0 / sizes[:, None] ** 2))[0]
+    assert groups.deviation_from_line(dataset(sizes, line))[0].value == pytest.approx(0, abs=1e-14)
+    found = groups.deviation_from_line(dataset(sizes, line + 64.0 / sizes[:, None] ** 2))[0]
     steps = (1 / 128 - 1 / 32) * (1 / 128 - 1 / 64)
     at = 2 + 3 / 128 + 64 / 128**2 - 64 * steps
     assert [found.value, found.low, found.high] == pytest.approx([64 * steps / at] * 3, rel=1e-9, abs=1e-13)
@@ -92,8 +88,8 @@ def test_samples_have_the_covariance_of_their_law(torch):
         independent_copies(Features(2, 0.2, values, groups=pair_law(kind, 0.7, 0.2).groups), 2)
         for kind, values in (("exclusive", "uniform"), ("synchronous", "binary"))
     ]
-    groups = [exclusive([4, 1], 0.2), synchronous([0, 3], 0.2), exclusive([2, 6], 0.2)]
-    for law in (*laws, Features(7, 0.2, groups=groups)):
+    several = [exclusive([4, 1], 0.2), synchronous([0, 3], 0.2), exclusive([2, 6], 0.2)]
+    for law in (*laws, Features(7, 0.2, groups=several)):
         x = torch.empty(size, law.n_features)
         sampler(torch, law, x.device)(x, torch.Generator().manual_seed(0))
         products = (x[:, :, None] * x[:, None]).double().numpy()
