@@ -181,10 +181,3 @@ def test_a_folder_that_is_not_empty_and_not_ours_is_refused_and_left(tmp_path):
             pass
         assert list(path.parent.iterdir()) == [path]
         assert path.is_dir() or path.read_text(encoding="utf-8") in ("mine", "superposition")
-
-
-def test_a_folder_is_ours_if_a_kill_came_before_the_marker(tmp_path):
-    (tmp_path / f".{'0' * 16}{files.PART}").touch()
-    (tmp_path / files.LOCK).touch()
-    with files.exclusive_folder(tmp_path):
-        assert (tmp_path / files.MARKER).exists()
