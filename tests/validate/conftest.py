@@ -87,6 +87,12 @@ def sections(pytestconfig):
     return SimpleNamespace(show=show, judge=_judge)
 
 
+@pytest.fixture(scope="session")
+def torch():
+    """Return PyTorch; a test that asks for it is skipped without it."""
+    return pytest.importorskip("torch", reason="training needs PyTorch")
+
+
 @pytest.fixture
 def commands():
     """Return the parser of each command by its words, those of the phenomena included."""

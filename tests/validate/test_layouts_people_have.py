@@ -40,9 +40,8 @@ LAYOUTS = {
     "timaeus-research/devinterp": ("pt", "embedding.weight:hf unembedding.weight:fh unembedding.bias:f"),
     "KfirD/PersianRug": ("pt", "initial_layer.weight:hf final_layer.weight:fh final_layer.bias:f"),
     "LucasPrietoAl/correlations-feature-geometry": ("pt", "encoder.weight:hf decoder_bias:f"),
-    "LucasPrietoAl/correlations-feature-geometry, untied": (
-        "pt", "encoder.weight:hf decoder.weight:fh decoder.bias:f",
-    ),
+    "LucasPrietoAl/correlations-feature-geometry, untied":
+        ("pt", "encoder.weight:hf decoder.weight:fh decoder.bias:f"),
     "LucasPrietoAl/correlations-feature-geometry, text": ("npz", "enc.weight:hf bias:f"),
     "tmychow/accidental-polysemanticity": ("npz", "W:ifh"),
     "tmychow/accidental-polysemanticity, untied": ("npz", "W_enc:ifh W_dec:ifh"),
@@ -50,28 +49,22 @@ LAYOUTS = {
 TOYS = LAYOUTS | {
     "rashomon-gh, Flax": ("memory", "W:fh b:f", "params"),
     "tms-kit with its optimiser": ("pt", "W:ihf b_final:if", "model_state_dict optimizer_state_dict"),
-    "Spectral_Superposition": (
-        "npz", "weights:ihf biases:if losses:i checkpoint_steps:i fractional_dims:if feature_norms:if",
-    ),
+    "Spectral_Superposition":
+        ("npz", "weights:ihf biases:if losses:i checkpoint_steps:i fractional_dims:if feature_norms:if"),
     "one matrix under two names": ("pt", "linear.weight:hf W=linear.weight bias:f"),
     "names of one's own": ("npz", "V:hf beta:f"),
     "turned": ("npz", "V:fh beta:f"),
     "several of one's own": ("npz", "V:ifh beta:if"),
     "encoder with a bias of the outputs": ("pt", "encoder.weight:hf bias:f"),
-    "compiled": ("pt", "W:hf b:f", "_orig_mod."),
     "prefixes": ("pt", "embed.weight:hf unembed.weight:fh unembed.bias:f importance:f", "module._orig_mod."),
-    "a step beside": ("pt", "net.W_tied:hf net.offset:f step:", "module."),
-    "Lightning": (
-        "ckpt", "enc.weight:hf dec.weight:fh dec.bias:f",
-        "model. state_dict epoch optimizer_states callbacks hyper_parameters pytorch-lightning_version",
-    ),
-    "encoder and decoder, importance": (
-        "pt", "encoder.weight:hf decoder.weight:fh decoder.bias:f feature_importance:f", "model config",
-    ),
+    "Lightning":
+        ("ckpt", "enc.weight:hf dec.weight:fh dec.bias:f",
+         "model. state_dict epoch optimizer_states callbacks hyper_parameters pytorch-lightning_version"),
+    "encoder and decoder, importance":
+        ("pt", "encoder.weight:hf decoder.weight:fh decoder.bias:f feature_importance:f", "model config"),
     "bfloat16": ("bf16.pt", "W:hf b:f"),
     "half": ("f16.npz", "W:hf b:f"),
     "bfloat16, safetensors": ("bf16.safetensors", "W:hf b:f"),
-    "8 bits": ("f8.safetensors", "W:hf b:f"),
     "a matrix": ("npy", "W:hf"),
     "both turned": ("npz", "W_in:fh W_out:hf b:f"),
     "a column": ("pt", "W:hf b_final:fo"),
@@ -127,15 +120,11 @@ class Settings:
         self.n_hidden, self.lr = SIZES["h"], np.float64(0.1)
 
 
-def other_weights():
-    return {"W": RNG.normal(size=(7, 3)), "b": RNG.normal(size=7)}
-
-
+OTHERS = {"W": RNG.normal(size=(7, 3)), "b": RNG.normal(size=7)}
 BESIDE = {
-    "optimizer_state_dict": lambda: {"state": {0: {"step": 7.0, "exp_avg": other_weights()["W"]}}},
-    "optimizer_states": lambda: [{"state": {0: other_weights()}, "param_groups": [{"lr": 0.1}]}],
-    "opt": lambda: {"m": other_weights(), "v": other_weights()},
-    "optimizer": lambda: {"state": {}, "lr": 0.1},
+    "optimizer_state_dict": lambda: {"state": {0: {"step": 7.0, "exp_avg": OTHERS["W"]}}},
+    "optimizer_states": lambda: [{"state": {0: OTHERS}, "param_groups": [{"lr": 0.1}]}],
+    "opt": lambda: {"m": OTHERS, "v": OTHERS}, "optimizer": lambda: {"state": {}, "lr": 0.1},
     "epoch": lambda: 7, "step": lambda: 100, "seed": lambda: 3, "losses": lambda: [0.3, 0.1],
     "args": lambda: {"lr": 0.1}, "config": lambda: {"n_hidden": 3, "act_fn": "relu", "sparsity": 0.1},
     "callbacks": dict, "hyper_parameters": lambda: {"d_hidden": 3},
@@ -158,10 +147,6 @@ def arrays_of(text):
     return arrays, letters
 
 
-def relu(z):
-    return np.maximum(z, 0.0)
-
-
 def oracle(arrays, letters, subtracts=None, unit=False):
     """Return the function of the last instance; of an autoencoder if `subtracts` is a bool."""
     parts = {name: np.asarray(arrays[name], float) for name in letters}
@@ -171,18 +156,17 @@ def oracle(arrays, letters, subtracts=None, unit=False):
     first, *others = (name for name in axes if {*axes[name]} == {wide, narrow})
     last = others[0] if others else first
     b = next((parts[name].ravel() for name in axes if axes[name].strip("o") == wide), 0.0)
-    biases = [parts[name] for name in axes if axes[name] == narrow]
+    c = next((parts[name] for name in axes if axes[name] == narrow), 0.0)
     decoder = parts[last]
     if unit:
         decoder = decoder / np.linalg.norm(decoder, axis=axes[last].index(wide), keepdims=True)
 
     def function(x):
-        x = x - b if subtracts else x
-        z = np.einsum(f"n{wide},{axes[first]}->n{narrow}", x, parts[first]) + (biases[0] if biases else 0.0)
+        z = np.einsum(f"n{wide},{axes[first]}->n{narrow}", x - b if subtracts else x, parts[first]) + c
         if subtracts is not None:
-            z = np.where(z > parts.get("threshold", 0.0), relu(z), 0.0)
+            z = np.where(z > parts.get("threshold", 0.0), np.maximum(z, 0.0), 0.0)
         y = np.einsum(f"n{narrow},{axes[last]}->n{wide}", z, decoder) + b
-        return relu(y) if subtracts is None else y
+        return np.maximum(y, 0.0) if subtracts is None else y
 
     return function
 
@@ -191,21 +175,16 @@ def rounded(kind, array):
     """Return an array with values of so few bits, as a float32."""
     if kind == "bf16":
         return (np.asarray(array).view("<u4") & 0xFFFF0000).view("<f4")
-    if kind == "f8":
-        torch = pytest.importorskip("torch")
-        return torch.tensor(array).to(torch.float8_e4m3fn).float().numpy()
     return array.astype(np.float16).astype(np.float32) if kind == "f16" else array
 
 
 def wrapped(arrays, text):
     """Return arrays with prefixes (ending in a dot), in a container (first word), beside other entries."""
-    words = text.split()
-    for prefix in [word for word in words if word.endswith(".")]:
+    words = [word for word in text.split() if not word.endswith(".")]
+    for prefix in [word for word in text.split() if word.endswith(".")]:
         arrays = {f"{prefix}{name}": array for name, array in arrays.items()}
-    words = [word for word in words if not word.endswith(".")]
-    container = [word for word in words[:1] if word not in BESIDE]
     beside = {word: BESIDE[word]() for word in words if word in BESIDE}
-    return {container[0]: arrays, **beside} if container else {**arrays, **beside}
+    return {words[0]: arrays, **beside} if words and words[0] not in BESIDE else {**arrays, **beside}
 
 
 def written(file_format, arrays, text, folder):
@@ -223,15 +202,13 @@ def written(file_format, arrays, text, folder):
         half = "f2" if kind == ".f16" else None
         with path.open("wb") as file:
             np.savez(file, **{name: np.asarray(array, half) for name, array in content.items()})
-    elif kind == ".numpy":
-        pytest.importorskip("torch").save(content, path)
     elif end in ("safetensors", "folder"):
         path = folder / "sae_weights.safetensors" if end == "folder" else path
         pytest.importorskip("safetensors.torch").save_file(tensors(content, kind), path)
         (folder / "cfg.json").write_text(json.dumps(BESIDE["cfg"]()))
         return folder if end == "folder" else path
     else:
-        pytest.importorskip("torch").save(tensors(content, kind), path)
+        pytest.importorskip("torch").save(content if kind == ".numpy" else tensors(content, kind), path)
     return path
 
 
@@ -239,7 +216,7 @@ def tensors(value, kind):
     torch = pytest.importorskip("torch")
     if isinstance(value, dict):
         return {name: tensors(entry, kind) for name, entry in value.items()}
-    dtype = {".bf16": torch.bfloat16, ".f8": torch.float8_e4m3fn}.get(kind, torch.float32)
+    dtype = torch.bfloat16 if kind == ".bf16" else torch.float32
     return torch.tensor(value, dtype=dtype) if isinstance(value, np.ndarray) else value
 
 

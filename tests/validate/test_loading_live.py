@@ -6,6 +6,7 @@ The module itself, called in double precision in evaluation mode, is the oracle.
 import copy
 import random
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,16 +25,12 @@ LAYOUTS = {
     "Anthropic notebook": ({"W": (2, N, M), "b_final": (2, N)}, ("W", "", "W", "b_final")),
     "SAELens": ({"W": (M, N), "b_final": (N,)}, ("W", "", "W", "b_final")),
     "liuyz0": ({"W": (N, M), "b": (N,)}, ("W", "", "W", "b")),
-    "spd": (
-        {"linear1.weight": (M, N), "linear2.weight": (N, M), "linear2.bias": (N,)},
-        ("linear1.weight", "", "linear2.weight", "linear2.bias"),
-    ),
-    "autoencoder": (
-        {"W_enc": (M, 2 * M), "W_dec": (2 * M, M), "b_enc": (2 * M,), "b_dec": (M,)},
-        ("W_enc", "b_enc", "W_dec", "b_dec"),
-    ),
+    "spd": ({"linear1.weight": (M, N), "linear2.weight": (N, M), "linear2.bias": (N,)},
+            ("linear1.weight", "", "linear2.weight", "linear2.bias")),
+    "autoencoder": ({"W_enc": (M, 2 * M), "W_dec": (2 * M, M), "b_enc": (2 * M,), "b_dec": (M,)},
+                    ("W_enc", "b_enc", "W_dec", "b_dec")),
     "network": ({"W_in": (M, N), "W_out": (N, M), "b_in": (M,), "b": (N,)}, ("W_in", "b_in", "W_out", "b")),
-}
+}  # fmt: skip
 
 
 def top(k):
@@ -53,8 +50,12 @@ def nothing(z):
     return z
 
 
-def normalised(x):
-    return x / x.norm(dim=-1, keepdim=True).clamp(min=1e-9)
+def mean_of(x):
+    return x.mean(-1, keepdim=True)
+
+
+def norm_of(x):
+    return x.norm(dim=-1, keepdim=True).clamp(min=1e-9)
 
 
 class Module(nn.Module):
@@ -65,13 +66,11 @@ class Module(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         self.layout, self.how = layout, how
         for name, shape in LAYOUTS[layout][0].items():
-            *path, last = name.split(".")
-            inside = self
-            for part in path:
-                if not hasattr(inside, part):
-                    inside.add_module(part, nn.Module())
-                inside = getattr(inside, part)
-            inside.register_parameter(last, nn.Parameter(torch.randn(shape, generator=generator)))
+            path, _, last = name.rpartition(".")
+            if path and not hasattr(self, path):
+                self.add_module(path, nn.Module())
+            parameter = nn.Parameter(torch.randn(shape, generator=generator))
+            self.get_submodule(path).register_parameter(last, parameter)
 
     def both(self):
         """Return encoder (…, hidden, features), its bias, decoder, its bias, and the usual activations."""
@@ -79,10 +78,8 @@ class Module(nn.Module):
         encoder, c, decoder, d = (p.get(name, 0) for name in LAYOUTS[self.layout][1])
         if self.layout in ("Anthropic notebook", "liuyz0", "autoencoder"):
             encoder = encoder.mT
-        if "W" in p:  # tied
-            decoder = encoder.mT
-        if self.layout == "autoencoder":
-            decoder = decoder.mT
+        if "W" in p or self.layout == "autoencoder":
+            decoder = encoder.mT if "W" in p else decoder.mT
         hidden_bends = self.layout in ("autoencoder", "network")
         return encoder, c, decoder, d, *((torch.relu, nothing) if hidden_bends else (nothing, torch.relu))
 
@@ -107,16 +104,12 @@ SCALED_WITHIN = plain(inner=0.5)
 FORWARDS = {
     "usual": (plain(), None), "top 1": (plain(hidden=top(1)), ".*top 1"),
     "top 2": (plain(hidden=top(2)), ".*top 2"), "batch top k": (plain(hidden=batch_top), ".*top"),
-    "normalised": (plain(before=normalised), ".*normalises its input"),
+    "normalised": (plain(before=lambda x: x / norm_of(x)), ".*normalises its input"),
     "layer norm": (plain(before=lambda x: F.layer_norm(x, x.shape[-1:])), "got a module"),
     "ReLUs both": (plain(hidden=torch.relu, output=torch.relu), None),
     "linear": (plain(hidden=nothing, output=nothing), None), "GELU": (plain(hidden=F.gelu), ".*GELU"),
     "GELU outputs": (plain(output=F.gelu), ".*GELU"),
     "GELU by tanh": (plain(hidden=lambda z: F.gelu(z, approximate="tanh")), r".*GELU \(by tanh\)"),
-    "norm of SAELens": (
-        plain(before=lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5)),
-        r".*normalises its input \(layer normalisation of SAELens\)",
-    ),
     "leaky": (plain(hidden=lambda z: F.leaky_relu(z, 0.01)), ".*leaky ReLU of slope 0.01"),
     "leaky outputs": (plain(output=lambda z: F.leaky_relu(z, 0.2)), ".*leaky ReLU of slope 0.2"),
     "tanh": (plain(hidden=torch.tanh), ".*tanh"),
@@ -192,11 +185,11 @@ class Compiled(nn.Module):
 
     def __init__(self, module, name="_orig_mod"):
         super().__init__()
-        self.name = name
         self.add_module(name, module)
 
     def forward(self, x):
-        return self.get_submodule(self.name)(x)
+        (inside,) = self.children()
+        return inside(x)
 
 
 @pytest.mark.parametrize("how", ["double", "half", "bfloat16", "compiled", "wrapped", "training"])
@@ -215,7 +208,7 @@ def test_modules_in_other_forms(how):
 class Toy(nn.Module):
     """ReLU(W W' x + b) as `how` computes it."""
 
-    def __init__(self, how, W=None, b=None):
+    def __init__(self, how=None, W=None, b=None):
         super().__init__()
         self.W = nn.Parameter(torch.randn(5, 2) if W is None else torch.as_tensor(W))
         self.b, self.how = nn.Parameter(torch.zeros(5) if b is None else torch.as_tensor(b)), how
@@ -243,10 +236,9 @@ def test_dropout_and_factors_are_said():
 
 
 def test_a_call_leaves_no_trace():
-    class Counting(nn.Module):
+    class Counting(Toy):
         def __init__(self):
             super().__init__()
-            self.W, self.b = nn.Parameter(torch.randn(5, 2)), nn.Parameter(torch.zeros(5))
             self.register_buffer("calls", torch.zeros(()))
             self.seen, self.drop = [], nn.Dropout(0.5)
 
@@ -275,13 +267,8 @@ def test_a_call_leaves_no_trace():
 def test_a_square_matrix_is_told_by_what_the_module_computes():
     generator, x = torch.Generator().manual_seed(3), np.random.default_rng(0).normal(size=(50, 4))
     V, beta = torch.randn(4, 4, generator=generator), torch.randn(4, generator=generator)
-    for how in (
-        lambda V, b, x: torch.relu(x @ V @ V.T + b),
-        lambda V, b, x: torch.relu(x @ V.T @ V + b),
-        lambda V, b, x: torch.relu(x @ V.T + b),
-        lambda V, b, x: torch.relu(x @ V + b),
-    ):
-        module = Toy(how, V, beta)
+    for square in (lambda V: V @ V.T, lambda V: V.T @ V, lambda V: V.T, lambda V: V):
+        module = Toy(lambda V, b, x, M=square: torch.relu(x @ M(V) + b), V, beta)
         np.testing.assert_allclose(sp.Model.of(module)(x), oracle(module, x), rtol=1e-12, atol=1e-12)
     with pytest.raises(ValueError, match=r"`model` must say which axis of 'W' \(4, 4\).*keys=\{'W_out': 'W'"):
         sp.Model.of(module.state_dict())
@@ -302,33 +289,21 @@ def test_forms_of_inputs_and_outputs():
     ):
         np.testing.assert_allclose(sp.Model.of(Toy(how, W, b))(x), want, atol=1e-12)
 
-    class NumPys:
-        def __init__(self):
-            self.dense = type("Dense", (), {})()
-            self.dense.kernel, self.offset = W, b
-
+    class NumPys(SimpleNamespace):
         def __call__(self, x):
             return np.maximum(x @ self.dense.kernel @ self.dense.kernel.T + self.offset, 0.0)
 
-    np.testing.assert_allclose(sp.Model.of(NumPys())(x), want, atol=1e-12)
+    numpys = NumPys(dense=SimpleNamespace(kernel=W), offset=b)
+    np.testing.assert_allclose(sp.Model.of(numpys)(x), want, atol=1e-12)
     NumPys.__call__ = lambda self, x: np.tanh(x @ self.dense.kernel @ self.dense.kernel.T)
     with pytest.raises(ValueError, match=r"`model` must compute .*; got a module that "):
-        sp.Model.of(NumPys())
-
-
-def mean_of(x):
-    return x.mean(-1, keepdim=True)
-
-
-def norm_of(x):
-    return x.norm(dim=-1, keepdim=True).clamp(min=1e-9)
+        sp.Model.of(numpys)
 
 
 NORMALISATIONS = {  # mean that is subtracted, divisor, factor that undoes it
     "layer normalisation": (mean_of, *2 * [lambda x: (x.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()]),
-    "layer normalisation of SAELens": (
-        mean_of, lambda x: x.std(-1, keepdim=True) + 1e-5, lambda x: x.std(-1, keepdim=True)
-    ),
+    "layer normalisation of SAELens":
+        (mean_of, lambda x: x.std(-1, keepdim=True) + 1e-5, lambda x: x.std(-1, keepdim=True)),
     "unit norm": (lambda x: 0.0, norm_of, norm_of),
     "a norm of √n": (lambda x: 0.0, *2 * [lambda x: norm_of(x) / N**0.5]),
 }  # fmt: skip
@@ -338,9 +313,7 @@ NORMALISATIONS = {  # mean that is subtracted, divisor, factor that undoes it
 def test_a_normalisation_is_named_and_whether_outputs_undo_it(name):
     """SAELens multiplies by the deviation alone, without the 1e-5 that it adds before it divides."""
     shift, size, factor = NORMALISATIONS[name]
-
-    def normalising(self, x):
-        return plain()(self, (x - shift(x)) / size(x))
+    normalising = plain(before=lambda x: (x - shift(x)) / size(x))
 
     def undoing(self, x):
         return normalising(self, x) * factor(x) + shift(x)
@@ -352,7 +325,7 @@ def test_a_normalisation_is_named_and_whether_outputs_undo_it(name):
 
 @pytest.mark.parametrize("kinds", [("relu", "identity"), ("jumprelu", "relu"), ("identity", "jumprelu")])
 def test_stacked_models_are_the_models(kinds):
-    """Outputs of each instance, and sizes of what is summed to them, by loops."""
+    """Outputs of each instance, and sizes of what is summed to them."""
     rng = np.random.default_rng(4)
     (hidden, output), n, m, n_out = kinds, 4, 3, 5
     count = {"jumprelu": m}.get(hidden, n_out if output == "jumprelu" else 0)
@@ -363,16 +336,11 @@ def test_stacked_models_are_the_models(kinds):
     ]  # fmt: skip
     stacked, x = StackedModel.of(models), rng.normal(size=(6, 2, n))
     y, size = parts.outputs(stacked, x), parts.magnitude(stacked, x)
-    for k, model in enumerate(models):
+    for k, (model, again) in enumerate(zip(models, stacked.models(2.5), strict=True)):
         np.testing.assert_allclose(y[:, k], model(x[:, k]), atol=1e-13)
-        for row, i in product(range(6), range(n_out)):
-            neurons = [
-                sum(abs(w * v) for w, v in zip(model.W_in[j], x[row, k], strict=True)) for j in range(m)
-            ]
-            sums = [s + abs(c) for s, c in zip(neurons, model.b_in, strict=True)]
-            whole = sum(abs(v) * s for v, s in zip(model.W_out[i], sums, strict=True)) + abs(model.b[i])
-            assert size[row, k, i] == pytest.approx(whole, rel=1e-13)
-    for again, model in zip(stacked.models(2.5), models, strict=True):
+        W_in, b_in, W_out, b = map(np.abs, (model.W_in, model.b_in, model.W_out, model.b))
+        sums = (np.abs(x[:, k]) @ W_in.T + b_in) @ W_out.T + b
+        np.testing.assert_allclose(size[:, k], sums, rtol=1e-13)
         np.testing.assert_allclose(again(x[:, 0]), 2.5 * model(x[:, 0]), atol=1e-12)
     tied = StackedModel.of([sp.Model(models[0].W_in)])
     assert [one.tied for one in (*tied.models(), *tied.models(2.0))] == [True, False]
@@ -405,8 +373,8 @@ def test_modules_that_cast_are_compared_as_exactly_as_they_compute():
     for kind, weights, slope in ((single, None, 1e-3), (single, single, 1e-3), (half, half, 0.5)):
         module = casting(kind, weights, 0.0)
         (found,) = load(module).models
-        np.testing.assert_array_equal(found.W_in, module.W.detach().double().T)
-        np.testing.assert_array_equal(found.b, module.b.detach().double())
+        for array, tensor in ((found.W_in, module.W.T), (found.b, module.b)):
+            np.testing.assert_array_equal(array, tensor.detach().double())
         with pytest.raises(ValueError, match="`model` must compute"):
             load(casting(kind, weights, slope))
 
@@ -420,9 +388,8 @@ def test_a_module_that_takes_values_from_0_to_1_alone_is_called_with_such():
     for seed in range(4):
         torch.manual_seed(seed)
         module = Toy(strict, b=0.3 * torch.randn(5))
-        (found,) = load(module).models
         x = np.random.default_rng(seed).uniform(size=(50, 5))
-        np.testing.assert_allclose(found(x), oracle(module, x), atol=1e-6)
+        np.testing.assert_allclose(sp.Model.of(module)(x), oracle(module, x), atol=1e-6)
     with pytest.raises(ValueError, match="`model` must compute"):
         load(Toy(lambda W, b, x: strict(W, b, x) ** 1.01))
 
@@ -433,10 +400,9 @@ def test_a_module_whose_weights_are_computed():
     with torch.no_grad():
         layer.parametrizations.weight.original0 *= 1.5
     x = np.random.default_rng(0).normal(size=(20, 5))
-    np.testing.assert_allclose(sp.Model.of(module)(x), oracle(module, x), atol=1e-6)
     named = {"W_in": "0.weight", "W_out": "1.weight", "b": "1.bias"}
-    saved = sp.Model.of(module.state_dict(), keys=named)
-    np.testing.assert_allclose(saved(x), oracle(module, x), atol=1e-6)
+    for model in (sp.Model.of(module), sp.Model.of(module.state_dict(), keys=named)):
+        np.testing.assert_allclose(model(x), oracle(module, x), atol=1e-6)
 
 
 def test_a_module_that_mixes_a_batch_is_not_read_by_single_inputs():
@@ -449,36 +415,36 @@ def test_a_module_that_mixes_a_batch_is_not_read_by_single_inputs():
 class Computed(nn.Module):
     """A module whose weights are made of its parameters in no way that their shapes tell."""
 
-    def __init__(self, output=torch.relu):
+    def __init__(self, how, output=torch.relu):
         super().__init__()
         torch.manual_seed(0)
         self.A, self.D, self.Q = (nn.Parameter(torch.randn(*shape)) for shape in ((M, N), (N, M), (M, M)))
         self.b, self.g = nn.Parameter(torch.randn(N)), nn.Parameter(torch.rand(N) + 0.5)
-        self.output = output
+        self.how, self.output = how, output
 
-
-class Normalised(Computed):
     def forward(self, x):
-        W = F.normalize(self.A, dim=0)
-        return self.output(x @ W.T @ W + self.b)
+        return self.how(self, x)
 
 
-class WithGains(Computed):
-    def forward(self, x):
-        return self.g * self.output((x - 1.0) @ (self.A * self.g).T @ self.Q @ self.D.T + self.b)
+def of_unit_columns(self, x):
+    W = F.normalize(self.A, dim=0)
+    return self.output(x @ W.T @ W + self.b)
 
 
-class WithDeadOutputs(Computed):
-    def forward(self, x):
-        W = F.normalize(self.A, dim=0) * (torch.arange(N) > 1).to(x)
-        return self.output(x @ W.T @ W - self.b.exp())
+def with_gains(self, x):
+    return self.g * self.output((x - 1.0) @ (self.A * self.g).T @ self.Q @ self.D.T + self.b)
 
 
-@pytest.mark.parametrize("kind", [Normalised, WithGains, WithDeadOutputs])
-def test_a_module_whose_function_alone_tells(kind):
-    module = kind()
+def with_dead_outputs(self, x):
+    W = F.normalize(self.A, dim=0) * (torch.arange(N) > 1).to(x)
+    return self.output(x @ W.T @ W - self.b.exp())
+
+
+@pytest.mark.parametrize("how", [of_unit_columns, with_gains, with_dead_outputs])
+def test_a_module_whose_function_alone_tells(how):
+    module = Computed(how)
     model = sp.Model.of(module)
-    assert (model.n_hidden, model.tied) == (M, kind is not WithGains)
+    assert (model.n_hidden, model.tied) == (M, how is not with_gains)
     x = np.random.default_rng(0).normal(size=(200, N)) * np.geomspace(1e-2, 1e2, 200)[:, None]
     want = oracle(module, x)
     np.testing.assert_allclose(model(x), want, atol=1e-12 * np.abs(want).max())
@@ -488,7 +454,7 @@ def test_a_module_whose_function_alone_tells_is_refused_for_another_one():
     outputs = {F.gelu: "a GELU", F.leaky_relu: "a leaky ReLU", F.relu6: "", torch.abs: "", top(2): ""}
     for output, what in outputs.items():
         with pytest.raises(ValueError, match=rf"`model` must compute .*got a module that .*{what}"):
-            sp.Model.of(Normalised(output))
+            sp.Model.of(Computed(of_unit_columns, output))
 
 
 @pytest.mark.parametrize("how", ["__call__", "forward"])

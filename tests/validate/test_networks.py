@@ -48,10 +48,9 @@ STATES = {
     "superposition, network": ({"W_in": INTO, "W_out": OUT, "b_in": B_IN, "b": B}, _mlp),
     "Sequential(Linear, ReLU, Linear)":
         ({"0.weight": INTO, "0.bias": B_IN, "2.weight": OUT, "2.bias": B}, _mlp),
-    "goodfire-ai/spd, ResidMLP": (
-        {"W_E": E, "W_U": U} | {f"layers.0.mlp_{key}": array for key, array in MLP.items()},
-        lambda x: (x @ E + _relu(x @ E @ MLP_IN.T + B_IN) @ MLP_OUT.T + C) @ U,
-    ),
+    "goodfire-ai/spd, ResidMLP":
+        ({"W_E": E, "W_U": U} | {f"layers.0.mlp_{key}": array for key, array in MLP.items()},
+         lambda x: (x @ E + _relu(x @ E @ MLP_IN.T + B_IN) @ MLP_OUT.T + C) @ U),
     _CIS.removesuffix(", Cis"): ({"w_in": INTO.T, "w_out": OUT.T}, lambda x: _relu(x @ INTO.T) @ OUT.T),
     f"{_CIS} with linear outputs": (_TWO | _BIASED, _mlp),
     f"{_CIS} with ReLU outputs":
@@ -62,14 +61,12 @@ STATES = {
         ({"E": E.T, "W_in": MLP_IN, "W_out": MLP_OUT}, lambda x: _relu(x @ E @ MLP_IN.T) @ MLP_OUT.T @ E.T),
     "ARENA, neurons": ({"W": INTO[None], "b_final": B[None]}, lambda x: _relu(_relu(x @ INTO.T) @ INTO + B)),
     "ARENA, computation": (_TWO | {"b_final": B[None]}, lambda x: _relu(_relu(x @ INTO.T) @ OUT.T + B)),
-    "ARENA, sparse autoencoder": (
-        {"W_enc": INTO.T[None], "_W_dec": 2.0 * UNIT[None], "b_enc": B_IN[None], "b_dec": B[None]},
-        lambda x: _relu((x - B) @ INTO.T + B_IN) @ UNIT + B,
-    ),
-    "saprmarks/dictionary_learning, AutoEncoder": (
-        {"encoder.weight": WIDE, "encoder.bias": WIDE_B, "decoder.weight": WIDE.T, "bias": B},
-        lambda x: _relu((x - B) @ WIDE.T + WIDE_B) @ WIDE + B,
-    ),
+    "ARENA, sparse autoencoder":
+        ({"W_enc": INTO.T[None], "_W_dec": 2.0 * UNIT[None], "b_enc": B_IN[None], "b_dec": B[None]},
+         lambda x: _relu((x - B) @ INTO.T + B_IN) @ UNIT + B),
+    "saprmarks/dictionary_learning, AutoEncoder":
+        ({"encoder.weight": WIDE, "encoder.bias": WIDE_B, "decoder.weight": WIDE.T, "bias": B},
+         lambda x: _relu((x - B) @ WIDE.T + WIDE_B) @ WIDE + B),
     "SAELens, transcoder": ({"W_enc": INTO.T, "b_enc": B_IN, "W_dec": OUT.T, "b_dec": B}, _mlp),
 }  # fmt: skip
 NAMED = [layout.name for layout in NETWORKS if layout.named]
@@ -96,35 +93,28 @@ def test_thresholds_make_a_jump():
 def test_linear_hidden_layers_multiply():
     first, middle, last = RNG.normal(size=(2, 4)), RNG.normal(size=(2, 2)), RNG.normal(size=(4, 2))
     state = {"linear1.weight": first, "hidden_layers.0.weight": middle}
-    state |= {"linear2.weight": last, "linear2.bias": B}
-    model = loading.model_of(state)
+    model = loading.model_of(state | {"linear2.weight": last, "linear2.bias": B})
     x = RNG.uniform(size=(5, 4))
     np.testing.assert_allclose(model(x), _relu(x @ first.T @ middle.T @ last.T + B), atol=1e-13)
     assert model.hidden == "identity"
 
 
-def _by_samples(model, law, wanted, count=400_000):
+def _by_samples(model, law, wanted):
     """Return a loss by plain samples and its standard error."""
-    parts, rng = [], np.random.default_rng(3)
-    for _ in range(count // 50_000):
-        x = law.sample(50_000, rng)
-        parts.append((wanted(x) - model(x)) ** 2 @ law.importance / law.n_features)
-    each = np.concatenate(parts)
+    x = law.sample(400_000, np.random.default_rng(3))
+    each = (wanted(x) - model(x)) ** 2 @ law.importance / law.n_features
     return each.mean(), each.std() / np.sqrt(each.size)
 
 
 def test_outputs_that_bend_are_exact_where_they_read_one_direction_and_sampled_elsewhere():
     model = loading.model_of(STATES["ARENA, computation"][0])
     law = Features(4, [0.1, 0.3, 0.2, 0.05], "symmetric", [1.0, 2.0, 1.0, 1.0])
-    pair = Features(4, 0.1, "symmetric", exactly=2)
-    audited = sp.audit(model, law, target="abs")
-    assert audited.loss_error < 0.05 * audited.loss
-    assert audited.method == "samples"
-    assert "by samples" in str(audited)
-    assert np.isnan(audited.gradient_norm)
-    for law_of, found in (law, audited), (pair, sp.audit(model, pair, target="abs")):
-        mean, error = _by_samples(model, law_of, np.abs)
+    for law_of in law, Features(4, 0.1, "symmetric", exactly=2):
+        found, (mean, error) = sp.audit(model, law_of, target="abs"), _by_samples(model, law_of, np.abs)
         assert abs(found.loss - mean) <= found.loss_error + 4.0 * error
+        assert found.loss_error < 0.05 * found.loss
+        assert found.method == "samples"
+        assert np.isnan(found.gradient_norm)
     pairs = Model(  # ReLU(x) and ReLU(-x) for two of four features: as printed, and below naive by nothing
         [[1, 0, 0, 0], [-1, 0, 0, 0], [0, 1, 0, 0], [0, -1, 0, 0]], hidden="relu", b=[0, 0, 0.1, 0.025],
         W_out=[[1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]],
@@ -135,9 +125,8 @@ def test_outputs_that_bend_are_exact_where_they_read_one_direction_and_sampled_e
 
 
 @pytest.mark.parametrize("name", [f"{_CIS} with ReLU outputs", "ARENA, neurons"])
-def test_what_a_live_module_computes_tells_its_layout(name):
+def test_what_a_live_module_computes_tells_its_layout(torch, name):
     """Names and shapes alone would leave several, and the arrays of ARENA's neurons be a linear toy model."""
-    torch = pytest.importorskip("torch")
     state, forward = STATES[name]
 
     class Live(torch.nn.Module):
@@ -164,13 +153,13 @@ def test_what_a_live_module_computes_tells_its_layout(name):
 def test_a_file_of_neurons_that_was_taken_for_a_linear_toy_model_is_suspected():
     """Large negative weights silence a neuron; without its ReLU they would count with their squares."""
     W = np.array([[1.0, -3.0, 0.0], [0.0, -3.0, 1.0]])
-    state, law = {"W": W[None], "b_final": np.zeros((1, 3))}, Features(3, 0.3, importance=[1.0, 0.5, 1.0])
-    audited = audit.audit(state, law, starts=0).models[0]
-    bent = sp.audit(state, law, layout="ARENA, neurons")
+    law = Features(3, 0.3, importance=[1.0, 0.5, 1.0])
+    states = [{"W": one[None], "b_final": np.zeros((1, 3))} for one in (W, np.eye(2, 3))]
+    audited, good = (audit.audit(state, law, starts=0).models[0] for state in states)
+    bent = sp.audit(states[0], law, layout="ARENA, neurons")
     assert audited.loss > audited.zero_loss > bent.loss
     assert "if its hidden neurons had a ReLU" in audited.sentence
     assert audited.loss_with_hidden_relu == pytest.approx(bent.loss, rel=0.15)  # 4000 samples
-    good = audit.audit({"W": np.eye(2, 3)[None], "b_final": np.zeros((1, 3))}, law, starts=0).models[0]
     assert np.isnan(good.loss_with_hidden_relu)
     assert "ReLU" not in good.sentence
 
@@ -187,10 +176,8 @@ LARGE_LAW = Features(12, np.linspace(0.02, 0.3, 12), "symmetric", importance=np.
 def test_an_audit_samples_what_takes_longer_than_its_seconds():
     audited = sp.audit(LARGE, LARGE_LAW, target="relu", seconds=1e-3)
     assert audited.method == "samples"
-    assert audited.exact_seconds > 1e-3
-    assert audited.gradient_seconds > 1e-3
+    assert min(audited.exact_seconds, audited.gradient_seconds) > 1e-3
     assert "The exact loss was left out: it would take about" in audited.left_out
-    assert "with its gradient" in audited.sentence
     assert np.isnan(audited.gradient_norm)
     assert audited.loss_error < 0.02 * audited.loss
     exact = sp.audit(LARGE, LARGE_LAW, target="relu", seconds=np.inf)
@@ -219,18 +206,11 @@ def test_targets_with_a_residual_path_have_a_name():
     assert named.target == "x+relu"
     assert named.lower_bound == pytest.approx((5 * 0.2 / 6 - 0.2**2 / 16) / 3, rel=1e-12, abs=0)
     assert named.lower_bound < named.naive
-    with pytest.raises(ValueError, match=r"`target` must be .*x\+relu.*; got 'relu\+x'"):
-        sp.audit(network, law, target="relu+x")
-    two = Model(np.eye(3), hidden="relu", W_out=np.eye(3)[:2], output="identity")
-    with pytest.raises(ValueError, match=r"`target` must be an array .*; got 'x\+relu'"):
-        sp.audit(two, law, target="x+relu")
 
 
 def test_an_audit_says_which_target_is_closer():
-    network = Model(np.eye(3), hidden="relu", output="identity")
-    law = Features(3, 0.2, "symmetric")
+    network, law = Model(np.eye(3), hidden="relu", output="identity"), Features(3, 0.2, "symmetric")
     assert sp.audit(network, law).closer == "relu"
-    assert "closer to the target 'relu'" in sp.audit(network, law).sentence
     assert sp.audit(network, law, target="relu").closer == ""
     assert sp.audit(network, Features(3, 0.2), target="identity").closer == ""  # the same for x >= 0
 
@@ -246,19 +226,16 @@ def test_lower_bounds_of_targets_that_are_scaled():
 
 
 def test_the_naive_solution_in_closed_form():
-    p, n, hidden = 0.2, 5, 3
-    of_relu, kept = naive_loss(Features(n, p, "symmetric"), hidden, "relu")
-    assert kept == hidden
-    assert of_relu == pytest.approx((n - hidden) / n * (p / 6 - (p / 4) ** 2), rel=1e-14, abs=0)
-    of_size, kept = naive_loss(Features(n, p, "symmetric"), hidden, "abs")  # two neurons each
-    assert kept == 1
-    assert of_size == pytest.approx(4 / 5 * (p / 3 - (p / 2) ** 2), rel=1e-14, abs=0)
-    # |x| - x is 2 ReLU(-x).
-    of_half, kept = naive_loss(Features(4, p, "symmetric"), 2, (np.eye(4), "abs", -np.eye(4)))
-    assert (of_half, kept) == (pytest.approx(2 * (p / 6 - p**2 / 16), rel=1e-12, abs=0), 2)
-    of_feature, kept = naive_loss(Features(n, p, "symmetric"), hidden)  # one, with a bias
-    assert (of_feature, kept) == (pytest.approx(2 / 5 * p / 3, rel=1e-14, abs=0), 3)
-    assert naive_loss(Features(n, p, "normal"), hidden)[1] == 1
+    p, n = 0.2, 5
+    law, half = Features(n, p, "symmetric"), (np.eye(4), "abs", -np.eye(4))
+    for found, loss, kept in (
+        (naive_loss(law, 3, "relu"), (n - 3) / n * (p / 6 - (p / 4) ** 2), 3),
+        (naive_loss(law, 3, "abs"), 4 / 5 * (p / 3 - (p / 2) ** 2), 1),  # two neurons each
+        (naive_loss(Features(4, p, "symmetric"), 2, half), 2 * (p / 6 - p**2 / 16), 2),  # 2 ReLU(-x)
+        (naive_loss(law, 3), 2 / 5 * p / 3, 3),  # one, with a bias
+    ):  # fmt: skip
+        assert found == (pytest.approx(loss, rel=1e-14, abs=0), kept)
+    assert naive_loss(Features(n, p, "normal"), 3)[1] == 1
 
 
 def test_an_audit_beside_the_naive_solution():
@@ -269,7 +246,6 @@ def test_an_audit_beside_the_naive_solution():
     assert audited.loss == pytest.approx(audited.naive, rel=1e-12, abs=0)
     assert audited.beats_naive is None
     assert audited.zero_loss == pytest.approx(0.1 / 6 - 0.025**2, rel=1e-12, abs=0)
-    assert "computes 2 of 3 features" in str(audited)
     assert f"answering the means alone: {0.1 / 6 - 0.025**2:.6g}" in audited.lines
     worse = sp.audit(Model(np.eye(3)[:2], hidden="relu", output="identity"), law, target="relu")
     assert worse.beats_naive is False
@@ -277,13 +253,9 @@ def test_an_audit_beside_the_naive_solution():
         assert "3.9 % above the naive solution, which computes 2" in said
     small = sp.audit(worse.model, Features(3, 0.1, "symmetric", scale=1e-4), target="relu")
     assert "its gradient has length 1.7e-06" in small.advice  # 2/3 of the mean p/4 of the third target
-    better = sp.audit(Model(np.eye(3), hidden="relu", output="identity"), law, target="relu")
-    assert better.loss < 1e-16
     lower = replace(worse.result, loss=0.4 * worse.naive)
     assert lower.advice.startswith("It computes in superposition: 60 % below the naive solution (")
     assert np.isnan(sp.audit(naive, Features(3, 0.1, "symmetric", exactly=1), target="relu").naive)
-    with pytest.raises(ValueError, match="`law` must be one, or one for each of 1 instances; got 2"):
-        sp.audit(naive, [law, law], target="relu")
 
 
 def test_an_audit_of_a_residual_network_is_of_what_its_neurons_add():
@@ -318,16 +290,8 @@ def test_the_naive_solution_where_features_are_mixed():
 
 
 def test_the_commands_for_networks(tmp_path, capsys):
-    file = tmp_path / "network.npz"
-    np.savez(file, W_in=np.eye(2), W_out=np.eye(2), b_in=np.zeros(2), b=np.zeros(2))
-    law = ["--p", "0.1", "--values", "symmetric", "--target", "relu"]
-    assert main(["loss", str(file), *law, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(0.0, abs=1e-16)
-    assert main(["audit", str(file), *law, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["models"][0]["naive_features"] == 2
     assert [*map(_format_cell, (True, False, None, 0.25))] == ["yes", "no", "undecided", "0.25"]
-    assert main(["audit", str(file), *law]) == 0
-    assert "superposition, network" in capsys.readouterr().out
+    file = tmp_path / "network.npz"
     np.savez(file, **STATES["SAELens, transcoder"][0])
     words = ["--layout", "SAELens, transcoder", "--p", "0.1", "--exactly", "1", "--seconds", "5", "--json"]
     assert main(["audit", str(file), *words]) == 0
@@ -347,14 +311,15 @@ def test_the_commands_take_targets_from_files(tmp_path, capsys):
 
     def run(words):
         words = [f"{tmp_path}/{word}" if "." in word else word for word in words.split()]
-        return main([*words[:1], str(file), *words[1:], "--p", "0.1", "--values", "symmetric", "--json"])
+        code = main([*words[:1], str(file), *words[1:], "--p", "0.1", "--values", "symmetric", "--json"])
+        return code, capsys.readouterr()
 
     for name, B in (("relu", M), ("x+relu", M + np.eye(3))):
         loss = sp.loss(str(file), Features(3, 0.1, "symmetric"), target=(np.diag(c), "relu", B)).loss
-        assert run(f"audit --target {name} --coefficients label_coeffs.json --mixing M.npy") == 0
-        assert json.loads(capsys.readouterr().out)["models"][0]["loss"] == pytest.approx(loss, rel=1e-9)
-        assert run(f"loss --target {name} --coefficients label_coeffs.json --mixing M.npy") == 0
-        assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(loss, rel=1e-9)
+        for command in ("audit", "loss"):
+            words = f"{command} --target {name} --coefficients label_coeffs.json --mixing M.npy"
+            answer = json.loads(run(words)[1].out)
+            assert answer.get("models", [answer])[0]["loss"] == pytest.approx(loss, rel=1e-9)
     for words, message in (
         ("--coefficients none.npy", "`coefficients` must be a .npy or .json file"),
         ("--coefficients bad.json", "`coefficients` must be a .npy or .json file"),
@@ -363,8 +328,8 @@ def test_the_commands_take_targets_from_files(tmp_path, capsys):
         ("--html page.html", "`html` must be left out for networks"),
         ("--instances 1", "`instances` must lie between 0 and 0; got 1"),
     ):
-        assert run(f"audit {words}") == 2
-        assert message in capsys.readouterr().err
+        code, printed = run(f"audit {words}")
+        assert (code, message in printed.err) == (2, True), printed.err
 
 
 def test_networks_of_one_size_and_law_share_the_seconds(monkeypatch):

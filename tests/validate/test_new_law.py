@@ -65,40 +65,42 @@ def kink(at, slope):
 
 def truth(row, i, b, law):
     """Loss of one output of at most two features, integrated exactly."""
-    total, scale = 0.0, law.scale
+    total, off = 0.0, (np.zeros(1), np.ones(1))
     for on in product((0, 1), repeat=row.size):
         chance = np.prod(np.where(on, law.p, 1.0 - law.p))
-        g = np.array(on) * row * scale
-        first = rule(kink(b, g[0]), kink(b + g[-1], g[0])) if on[0] else (np.zeros(1), np.ones(1))
+        g = np.array(on) * row * law.scale
+        first = rule(kink(b, g[0]), kink(b + g[-1], g[0])) if on[0] else off
         for v, weight in zip(*first, strict=True):
             t = b + g[0] * v
-            w, weights = (np.zeros(1), np.ones(1))
-            if row.size == 2 and on[1]:
-                w, weights = rule(kink(t, g[1]))
-            x = (on[0] * v * scale[0] + 0.0 * w, w * scale[-1])[i]
+            w, weights = rule(kink(t, g[1])) if row.size == 2 and on[1] else off
+            x = (on[0] * v * law.scale[0] + 0.0 * w, w * law.scale[-1])[i]
             y = np.maximum(t + (g[1] * w if row.size == 2 else 0.0), 0.0)
             total += chance * weight * weights @ (x - y) ** 2
     return total
 
 
-@pytest.mark.parametrize("n", [1, 2])
-def test_losses_and_gradients_are_exact(n):
+def slope_of(loss, h):
+    """Return the derivative at 0, by differences of the fourth order."""
+    ends = [loss(k * h) for k in (-2, -1, 1, 2)]
+    return (ends[0] - 8 * ends[1] + 8 * ends[2] - ends[3]) / (12 * h)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_losses_and_gradients_are_exact(seed):
     """Brute force for one and two features, gradients by its fourth-order differences."""
-    for seed in range(n - 1, 30, 2):
-        rng = np.random.default_rng(seed)
-        law = Features(n, rng.uniform(0.01, 1.0, n), "triangular", np.exp(rng.normal(size=n)))
-        row = rng.normal(size=n) * (rng.random(n) < 0.9)
-        b, i = float(rng.normal() * 0.3), int(rng.integers(n))
-        M, bias = np.zeros((n, n)), np.zeros(n)
-        M[i], bias[i] = row, b
-        found = exact_loss(M, bias, law, rows=[i])
-        assert abs(found.loss - truth(row, i, b, law)) <= found.error_estimate + 1e-15
-        assert found.error_estimate < 1e-11 * law.second_moment[i] + 1e-13
-        slopes, at, h = value_and_gradient(M, bias, law, rows=[i], tol=1e-12), np.append(row, b), 1e-3
-        for j, step in enumerate(h * np.eye(n + 1)):
-            ends = [truth((at + k * step)[:n], i, (at + k * step)[n], law) for k in (-2, -1, 1, 2)]
-            slope = (ends[0] - 8 * ends[1] + 8 * ends[2] - ends[3]) / (12 * h)
-            assert abs(np.append(slopes.by_M[0], slopes.by_b)[j] - slope) < 1e-6
+    n, rng = 1 + seed % 2, np.random.default_rng(seed)
+    law = Features(n, rng.uniform(0.01, 1.0, n), "triangular", np.exp(rng.normal(size=n)))
+    row = rng.normal(size=n) * (rng.random(n) < 0.9)
+    b, i = float(rng.normal() * 0.3), int(rng.integers(n))
+    M, bias = np.zeros((n, n)), np.zeros(n)
+    M[i], bias[i] = row, b
+    found = exact_loss(M, bias, law, rows=[i])
+    assert abs(found.loss - truth(row, i, b, law)) <= found.error_estimate + 1e-15
+    assert found.error_estimate < 1e-11 * law.second_moment[i] + 1e-13
+    slopes = value_and_gradient(M, bias, law, rows=[i], tol=1e-12)
+    for found, step in zip(np.append(slopes.by_M[0], slopes.by_b), np.eye(n + 1), strict=True):
+        slope = slope_of(lambda h, d=step: truth(row + h * d[:n], i, b + h * d[n], law), 1e-3)
+        assert abs(found - slope) < 1e-6
 
 
 LAWS = {
@@ -124,9 +126,7 @@ def test_many_features_against_samples(name):
     slopes = value_and_gradient(M, b, law, tol=1e-11)
     assert slopes.loss == pytest.approx(found.loss, rel=1e-9)
     turn, push = rng.normal(size=(n, n)), rng.normal(size=n)
-    h = 1e-4
-    ends = [exact_loss(M + k * h * turn, b + k * h * push, law).loss for k in (-2, -1, 1, 2)]
-    slope = (ends[0] - 8 * ends[1] + 8 * ends[2] - ends[3]) / (12 * h)
+    slope = slope_of(lambda h: exact_loss(M + h * turn, b + h * push, law).loss, 1e-4)
     assert np.sum(slopes.by_M * turn) + slopes.by_b @ push == pytest.approx(slope, rel=1e-6)
 
 
@@ -144,21 +144,18 @@ def test_minimisation_finds_the_best_of_descents(minimum):
 
 
 @pytest.mark.slow
-def test_training_reaches_the_least_loss(minimum):
-    pytest.importorskip("torch")
+def test_training_reaches_the_least_loss(torch, minimum):
     from superposition.validate.training import train
 
-    law, how = minimum[0], {"tied": True, "keep_weights": True}
+    (law, best), how = minimum, {"tied": True, "keep_weights": True}
     ds = train(2, 1, law, [0, 1], steps=1000, batch_size=256, device="cpu", threads=1, **how)
-    end = ds.isel(end=-1)
-    trained = [
-        exact_loss(one["W_out"].values @ one["W_in"].values, one["bias"].values, law).loss
-        for one in (end.isel(model=k) for k in range(2))
-    ]
-    least = minimum[1].loss
+    ends, trained = ds.isel(end=-1), []
+    for k in range(2):
+        W_out, W_in, b = (ends.isel(model=k)[name].values for name in ("W_out", "W_in", "bias"))
+        trained.append(exact_loss(W_out @ W_in, b, law).loss)
     assert ds.attrs["values"] == "triangular"
-    assert least * (1 - 1e-6) <= min(trained) <= 1.05 * least
-    assert end["loss"].values == pytest.approx(trained, rel=0.02)
+    assert best.loss * (1 - 1e-6) <= min(trained) <= 1.05 * best.loss
+    assert ends["loss"].values == pytest.approx(trained, rel=0.02)
 
 
 def test_what_needs_another_part_refuses_the_law():

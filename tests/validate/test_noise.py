@@ -23,17 +23,6 @@ def fig4():
     return noise.run_fig4(4, 4, (0.2, 0.3), 0.05, 400, 3, averaged_runs=2, averaged_time=10.0, points=8)
 
 
-@pytest.fixture(scope="module")
-def fig5():
-    return noise.run_fig5(4, 4, (1e-3, 2e-3, 0.1, 1.0, 2.0), (0.05, 0.2, 0.4), 0.05, (400, 2000), 6)
-
-
-@pytest.fixture(scope="module")
-def mechanism():
-    rates, kurtosis = (0.01, 0.02), (-2.0, 0.0, 2.0)
-    return noise.run_mechanism(4, 4, 0.25, rates, kurtosis, 40.0, 6, lone_runs=20, averaged_runs=3)
-
-
 # Figures 4 and 5
 
 
@@ -71,8 +60,9 @@ def test_fig4_times():
     assert np.isnan(ds["half_time"][1])
 
 
-def test_fig5_one_hot_encodings(fig5):
+def test_fig5_one_hot_encodings():
     """The l1 force on a one-hot encoding, and the noise that other inputs send through it."""
+    fig5 = noise.run_fig5(4, 4, (1e-3, 2e-3, 0.1, 1.0, 2.0), (0.05, 0.2, 0.4), 0.05, (400, 2000), 6)
 
     def shortest(loss, low, high):
         return optimize.minimize_scalar(loss, bounds=(low, high), method="bounded").x
@@ -104,11 +94,10 @@ def mean_shape(W):
 # The mechanism
 
 
-def lines(slope, first, runs=30, rates=(0.01, 0.02, 0.04)):
+def lines(slope, first):
     """Return what an experiment with growth of known law would have found."""
-    rng = np.random.default_rng(2)
-    rates, scatter = np.array(rates), rng.normal(scale=1e-3, size=runs)
-    kurtosis = np.array([-2.0, -1.0, 1.0])
+    rates, kurtosis = np.array([0.01, 0.02, 0.04]), np.array([-2.0, -1.0, 1.0])
+    scatter = np.random.default_rng(2).normal(scale=1e-3, size=30)
     return xr.Dataset(
         {
             "by_rate": (("learning_rate", "run"), first + slope * rates[:, None] + scatter),
@@ -124,39 +113,42 @@ def lines(slope, first, runs=30, rates=(0.01, 0.02, 0.04)):
 
 
 def test_judged_tells_first_from_second_order():
-    first, second = (noise.judge_mechanism(lines(*law)) for law in ((0.0, 0.3), (10.0, 0.0)))
-    for found, power, share in ((first, 0.0, 1.0), (second, 1.0, 0.0)):
-        assert found["power"].low - 0.02 < power < found["power"].high + 0.02
-        assert found["share"].low - 0.02 < share < found["share"].high + 0.02
+    for law, power, share in (((0.0, 0.3), 0.0, 1.0), ((10.0, 0.0), 1.0, 0.0)):
+        found = noise.judge_mechanism(lines(*law))
+        for name, wanted in (("power", power), ("share", share)):
+            assert found[name].low - 0.02 < wanted < found[name].high + 0.02
+    first, strict = (noise.judge_mechanism(lines(0.0, 0.3), *more) for more in ((), (Family(ALARM, 2),)))
     assert first["crossing"].low < -0.5 < first["crossing"].high
     assert abs(first["gap"].value) < 1e-9
     assert "gap" not in noise.judge_mechanism(lines(0.0, 0.3).isel(averaged_run=slice(1)))
-    strict = noise.judge_mechanism(lines(0.0, 0.3), Family(ALARM, 2))
     assert strict["power"].alarm == ALARM
     assert strict["power"].low < first["power"].low
 
 
-def test_growth_is_that_beyond_the_same_descent_without_noise(mechanism):
+def test_growth_is_that_beyond_the_same_descent_without_noise():
+    rates, kurtosis = (0.01, 0.02), (-2.0, 0.0, 2.0)
+    ds = noise.run_mechanism(4, 4, 0.25, rates, kurtosis, 40.0, 6, lone_runs=20, averaged_runs=3)
+
     def end(std, tag, noise="bipolar"):
         rng = np.random.default_rng([0, tag])
         return solvers.descend(draw_starts(4, 4, 6, 0), noise, std, 0.02, 2000, rng).W
 
     without, normal = end(0.0, 0), end(0.25, 250, "normal")
     grown = mean_shape(end(0.25, 101)) - mean_shape(without)
-    np.testing.assert_allclose(mechanism["by_rate"].sel(learning_rate=0.02), grown, rtol=1e-9)
-    np.testing.assert_allclose(mechanism["by_normal"], mean_shape(normal) - mean_shape(without), rtol=1e-9)
+    np.testing.assert_allclose(ds["by_rate"].sel(learning_rate=0.02), grown, rtol=1e-9)
+    np.testing.assert_allclose(ds["by_normal"], mean_shape(normal) - mean_shape(without), rtol=1e-9)
     # A pair's overlaps, over the length of the second, in units of the noise.
-    pairs = [(i, k) for i in range(4) for k in range(4) if i != k]
+    pairs = list(itertools.permutations(range(4), 2))
     overlaps = [
         [np.mean([V[i] @ V[k] / np.sqrt(V[k] @ V[k]) for i, k in pairs]) for V in W]
         for W in (normal, without)
     ]
-    np.testing.assert_allclose(mechanism["overlap"] * 0.25, np.subtract(*overlaps), rtol=1e-9)
+    np.testing.assert_allclose(ds["overlap"] * 0.25, np.subtract(*overlaps), rtol=1e-9)
     # Of a lone encoding hardly anything changes in 2000 steps, and the drift of the first one is that of all.
     unit = draw_starts(1, 4, 20, 1)[:, 0]
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     drift = theory.fourth_norm_drift(unit, "bipolar", 0.15, 0.02)
-    assert mechanism["lone_predicted"].mean() == pytest.approx(2000 * drift.mean(), rel=0.3)
+    assert ds["lone_predicted"].mean() == pytest.approx(2000 * drift.mean(), rel=0.3)
 
 
 # Shapes of encodings
@@ -181,10 +173,8 @@ def test_stuck_by_hand():
 
 
 def test_runs_with_stuck_encodings_by_hand():
-    ds = noise.run_stuck((3,), 3, 0.2, 0.05, 5.0, 4, settle=1.0)
-    W = solvers.descend(
-        draw_starts(3, 3, 4, 0), "bipolar", 0.2, 0.05, 100, np.random.default_rng([0, 600, 3])
-    ).W
+    ds, rng = noise.run_stuck((3,), 3, 0.2, 0.05, 5.0, 4, settle=1.0), np.random.default_rng([0, 600, 3])
+    W = solvers.descend(draw_starts(3, 3, 4, 0), "bipolar", 0.2, 0.05, 100, rng).W
     W = solvers.descend_averaged(W, "bipolar", 0.2, 0.1, 10).W
     shape = np.sum(W**4, axis=2) / np.sum(W**2, axis=2) ** 2
     np.testing.assert_array_equal(ds["sparse"][0], np.sum(shape >= 0.5, axis=1))
@@ -226,15 +216,13 @@ def test_curvature_of_normal_noise_by_differences_of_the_loss():
 # PyTorch
 
 
-def test_torch_follows_the_solver_without_noise():
-    pytest.importorskip("torch", reason="training needs PyTorch")
+def test_torch_follows_the_solver_without_noise(torch):
     W0 = draw_starts(4, 5, 3, 0)
     trained = train_sgd(W0, "normal", 0.0, 0.05, 50, 0)
     np.testing.assert_allclose(trained, solvers.descend(W0, "normal", 0.0, 0.05, 50).W, atol=1e-4)
 
 
-def test_torch_agrees_in_distribution():
-    pytest.importorskip("torch", reason="training needs PyTorch")
+def test_torch_agrees_in_distribution(torch):
     ds = noise.run_agreement(4, 4, 0.25, 0.1, 150, 60, seed=1)  # one run in 200 diverges, at seed 0 too
     for name in ("bipolar", "normal"):
         here, there = ds["fourth_norm"].sel(noise=name).values
@@ -244,9 +232,8 @@ def test_torch_agrees_in_distribution():
 # The section and the ledger
 
 
-def test_the_section_shows_all_of_its_topics(sections, tmp_path):
+def test_the_section_shows_all_of_its_topics(torch, sections, tmp_path):
     """So short runs find nothing out: what is derived still holds, what is measured does not get through."""
-    pytest.importorskip("torch", reason="training needs PyTorch")
     small, one = {"n_features": 3, "n_hidden": 3, "runs": 2}, {"n_features": 2, "n_hidden": 3, "runs": 3}
     tiny = {
         "mechanism": {**one, "time": 1.0, "lone_runs": 3, "averaged_runs": 2},

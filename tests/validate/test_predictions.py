@@ -57,8 +57,8 @@ def test_unequal_and_noise_have_their_numbers_at_their_places():
     table = predict("unequal", alpha=2.0, n_features=40, n_hidden=10, number_on=2.0)
     assert table["kept"] > 0 == table["dropped"]  # many features on: a little of each pays
     assert table["lower_bound"] < table["envelope"] < table["priority"] < table["split"]
-    names = ("n_features", "n_hidden", "noise_std", "excess_kurtosis", "learning_rate")
-    table = predict("noise", **dict(zip(names, (9, 12, 0.3, -1.2, 0.02), strict=True)))
+    given = {"noise_std": 0.3, "excess_kurtosis": -1.2, "learning_rate": 0.02}
+    table = predict("noise", n_features=9, n_hidden=12, **given)
     assert table["rate"] == noise.simplex_rate(9, 0.3, -1.2)
     assert table["regulariser_rate"] == noise.regulariser_rate(0.3, 0.02, -1.2)
     assert table["steps"] == noise.sparsification_time(9, 12, 0.3, -1.2) / 0.02

@@ -140,20 +140,21 @@ def near_the_limit(rng):
     return size[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1), rng.normal(size=3) * 0.01
 
 
+def coherence(W):
+    unit = W / np.linalg.norm(W, axis=1)[:, None]
+    return np.max(np.abs(unit @ unit.T - np.eye(3)))
+
+
 def test_the_loss_of_two_features_is_above_its_bound():
     """For any model with one feature's errors s^2 in the range of the proof: no chance, so no false alarm."""
     rng, tried, below = np.random.default_rng(0), 0, 0
     for _ in range(200):
         W, b = near_the_limit(rng)
         one = np.sqrt(class_loss(W, b, 1))
-        if one > 11 / 400:
-            continue
-        tried += 1
-        unit = W / np.linalg.norm(W, axis=1)[:, None]
-        largest = np.max(np.abs(unit @ unit.T - np.eye(3)))
-        two, limit = class_loss(W, b, 2), least(largest)
-        assert two >= (1 - 7.1 * one) * (limit - 73 * one**2) - 4.4 * one
-        below += two < limit
+        if one <= 11 / 400:
+            two, limit = class_loss(W, b, 2), least(coherence(W))
+            assert two >= (1 - 7.1 * one) * (limit - 73 * one**2) - 4.4 * one
+            tried, below = tried + 1, below + (two < limit)
     assert tried > 30
     assert below > 3  # twin: without its terms in s the bound is wrong
 
@@ -161,9 +162,8 @@ def test_the_loss_of_two_features_is_above_its_bound():
 def test_the_minimiser_finds_what_is_proved():
     """At p = 1/1000 the coherence falls from above 4/5 to below, here from 1 to 1/2."""
     for penalty, wanted in ((None, 1.0), (("interference", 1e-6 / 4), 0.5)):
-        W = minimise(3, 2, 1e-3, penalty=penalty, starts=3).W_out
-        unit = W / np.linalg.norm(W, axis=1)[:, None]
-        assert np.max(np.abs(unit @ unit.T - np.eye(3))) == pytest.approx(wanted, abs=1e-2)
+        found = minimise(3, 2, 1e-3, penalty=penalty, starts=3)
+        assert coherence(found.W_out) == pytest.approx(wanted, abs=1e-2)
 
 
 # --- Orthogonal features and the penalty -------------------------------------------------------------------
@@ -178,17 +178,17 @@ def test_a_penalty_of_v_makes_orthogonality_best(n, m):
         for _ in range(15):
             W, b = rng.normal(size=(n, m)) * rng.uniform(0.2, 1.2), rng.normal(size=n) * 0.3
             gram = W @ W.T
-            off = gram - np.diag(np.diag(gram))
-            found = n * exact_loss(gram, b, p).loss + v * np.sum(off**2)
+            found = n * exact_loss(gram, b, p).loss + v * np.sum((gram - np.diag(np.diag(gram))) ** 2)
             cut = W / np.maximum(np.linalg.norm(W, axis=1), 1)[:, None]
             bound_of_gram = v * np.sum((np.eye(n) - cut @ cut.T) ** 2)
             assert found >= bound_of_gram * (1 - 1e-9) >= (n - m) * v * (1 - 1e-8)
     v = 0.01 * (4 - 0.03) / 12
-    best = minimise(n, m, 0.01, penalty=("interference", 1.01 * v), starts=3)
-    assert n * best.minima[0].objective == pytest.approx((n - m) * v, rel=1e-9)
-    # Twin: a weaker penalty leaves something better.
-    best = minimise(n, m, 0.01, penalty=("interference", 0.9 * v), starts=3)
-    assert n * best.minima[0].objective < (n - m) * v * (1 - 1e-4)
+    best, weaker = (
+        n * minimise(n, m, 0.01, penalty=("interference", share * v), starts=3).minima[0].objective
+        for share in (1.01, 0.9)
+    )
+    assert best == pytest.approx((n - m) * v, rel=1e-9)
+    assert weaker < (n - m) * v * (1 - 1e-4)  # twin: a weaker penalty leaves something better
 
 
 @pytest.mark.parametrize(("p", "m"), [("1/1000", 2), ("1/2", 3), ("1", 2)])
@@ -290,11 +290,9 @@ def test_where_features_are_always_on_a_model_and_its_mirror_image_have_one_loss
     rng = np.random.default_rng(0)
     for _ in range(20):
         one, other, first, second = (Fraction(int(k), 16) for k in rng.integers(-32, 33, 4))
-        model = [[one], [other]], [first, second]
         image = [[one], [-other]], [first + one * other, second + one * other]
-        assert exact_total(*model, 1) == exact_total(*image, 1)
-    model = [[1], [1]], [0, 0]
-    assert exact_total(*model, "1/2") != exact_total([[1], [-1]], [1, 1], "1/2")
+        assert exact_total([[one], [other]], [first, second], 1) == exact_total(*image, 1)
+    assert exact_total([[1], [1]], [0, 0], "1/2") != exact_total([[1], [-1]], [1, 1], "1/2")
 
 
 BALANCED, CUT = (0.0, 0.33), 0.33  # of abs(w1^2 - w2^2)

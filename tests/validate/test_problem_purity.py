@@ -43,12 +43,9 @@ def test_folds_corners_and_samples_agree(n, k):
     V[0] = [Q(0)] * k  # an output that nothing moves, not even its target
     c, p = [Q(int(x), 9) for x in rng.integers(-5, 6, n)], Q(3, 10)
     c[0] = Q(2, 3)
-    value = checker.loss(W, beta, V, c, p)
-    arrays = [np.array(part) for part in (W, beta, V, c)]
-    assert value == maker.sum_over_cubes(
-        arrays[2] @ arrays[0], arrays[2] @ arrays[1] + arrays[3], p, [Q(1)] * n
-    )
-    mean, error = sampled(*(part.astype(float) for part in arrays), float(p))
+    value, (w, b, v, d) = checker.loss(W, beta, V, c, p), map(np.array, (W, beta, V, c))
+    assert value == maker.sum_over_cubes(v @ w, v @ b + d, p, [Q(1)] * n)
+    mean, error = sampled(*(part.astype(float) for part in (w, b, v, d)), float(p))
     assert abs(mean - float(value)) < 5 * error
 
 
@@ -100,12 +97,10 @@ def test_no_neuron_of_vanishing_impurity_is_found_below_the_limit(p):
         return mean_squared(v, c_1, h, 1) + mean_squared(up / slope, c_2, h, 2)
 
     found = []
-    for sign in (-1, 1):
-        for up in (-1, 1):
-            for beta in (0.0, slope, 1.0):
-                start = [beta, up, sign, -beta * sign, -up * beta / slope]
-                found += [minimize(loss, start + 0.02 * rng.normal(size=5) * [slope, 1, 1, 1, 1], (sign, up),
-                                   "Nelder-Mead", options={"maxfev": 1500}).fun]  # fmt: skip
+    for sign, up, beta in product((-1, 1), (-1, 1), (0.0, slope, 1.0)):
+        start = np.array([beta, up, sign, -beta * sign, -up * beta / slope])
+        start += 0.02 * rng.normal(size=5) * [slope, 1, 1, 1, 1]
+        found.append(minimize(loss, start, (sign, up), "Nelder-Mead", options={"maxfev": 1500}).fun)
     assert aligned_pair_limit(p) * 0.995 < min(found) < p**2 / 3 * 1.005
 
 
@@ -133,17 +128,15 @@ def test_several_neurons_share_a_feature_where_that_is_better(tmp_path):
 
 @pytest.mark.parametrize("n", [4, 6, 8])
 def test_three_neurons_hold_all_features_where_few_are_on(n):
-    W, beta, V, _ = maker._three_neurons(n, Q(1, 10**8))
-    M = V @ W
-    j = np.arange(n)
+    W, beta, V, _ = network = maker._three_neurons(n, Q(1, 10**8))
+    M, j = V @ W, np.arange(n)
     M[:, 0] /= W[0, 0]
     M[0] *= W[0, 0]
     assert np.array_equal(M, 1 - np.subtract.outer(j, j) ** 2)
     assert min(map(checker.alignment, W.tolist())) >= 1 - Q(1, 10**8)
     assert not any(beta)
     for p in (Q(1, 100), Q(1, 2)):
-        most = (n - 2) ** 2 * p**2 / 3 * Q(1001, 1000)
-        assert checker.loss(*maker._three_neurons(n, Q(1, 10**8)), p) < most
+        assert checker.loss(*network, p) < (n - 2) ** 2 * p**2 / 3 * Q(1001, 1000)
 
 
 @pytest.mark.parametrize(("p", "tau"), [(0.05, 0.8), (0.3, 0.05), (4 / 7, 3.0), (0.65, 0.4), (0.9, 3.0)])
@@ -156,20 +149,18 @@ def test_the_scaled_frontier_is_reached(p, tau):
 def test_the_frontier_is_the_least_loss_by_quadrature(p, impurity):
     """Output by output, over the weight and bias of each, on Gauss points between fixed breakpoints."""
     nodes, weights = np.polynomial.legendre.leggauss(150)
-    x = np.r_[0.0, (nodes + 1) / 2]
-    mass = np.r_[1 - p, p * weights / 2]
+    x, mass = np.r_[0.0, (nodes + 1) / 2], np.r_[1 - p, p * weights / 2]
     strong, weak = (1 - impurity) ** 0.5, impurity**0.5
 
-    def least(own, other, largest):
+    def least(own, other):
         def loss(t):
             y = np.maximum(t[0] * (own * x[:, None] + other * x) + t[1], 0)
             return mass @ (x[:, None] - y) ** 2 @ mass
 
-        tried = [minimize(loss, [a / abs(own), b], method="Nelder-Mead", options={"maxfev": 600})
-                 for a in (0.1, 1.0) for b in (-0.1, 0.2)]  # fmt: skip
-        return min(t.fun for t in tried if abs(t.x[0]) <= largest)
+        starts, how = product((0.1, 1.0), (-0.1, 0.2)), {"method": "Nelder-Mead", "options": {"maxfev": 600}}
+        return min(minimize(loss, [a / abs(own), b], **how).fun for a, b in starts)
 
-    both = [least(strong, sign * weak, np.inf) + least(weak, sign * strong, np.inf) for sign in (-1, 1)]
+    both = [least(strong, sign * weak) + least(weak, sign * strong) for sign in (-1, 1)]
     assert alignment_frontier(p, [impurity])[0] == pytest.approx(min(both), rel=2e-4)
 
 
@@ -177,10 +168,9 @@ def test_the_frontier_is_the_least_loss_by_quadrature(p, impurity):
 def test_sum_and_difference_are_a_minimum_like_the_features(p):
     """Part 2: M = 1 and M = 1/2, equal losses, and no better network nearby."""
     pure = [np.eye(2, 3), np.zeros(2), np.eye(3, 2), np.array([0, 0, -1.0])]
-    mixed = [np.array([[1, 1, 0], [1, -1, 0.0]]), np.array([0, 1.0]),
-             np.array([[1, 1], [1, -1], [0, 0]]) / 2, np.array([-0.5, 0.5, -1])]  # fmt: skip
+    W = np.array([[1, 1, 0], [1, -1, 0.0]])
     rng = np.random.default_rng(0)
-    for network in (pure, mixed):
+    for network in (pure, [W, np.array([0, 1.0]), W.T / 2, np.array([-0.5, 0.5, -1])]):
         at, error = sampled(*network, p, 50_000)
         assert abs(at - p / 3) < 5 * error
         for _ in range(30):

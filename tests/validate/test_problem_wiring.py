@@ -8,30 +8,19 @@ import sympy as sp
 from superposition.validate.proofs.certificates import exact_total
 
 
-@pytest.fixture(scope="module")
-def pair():
-    """Return p, c, s, x, y and the outputs before the ReLU of the pair u = (c, -s), with its mean kept."""
+def test_a_pair_without_its_relu_has_the_loss_of_a_dropped_feature_and_its_relu_takes_part_of_it():
+    """Of the pair u = (c, -s), with its mean kept: its outputs before the ReLU."""
     p, c, s, x, y = sp.symbols("p c s x y", positive=True)
     u = sp.Matrix([c, -s])
     P, mean = u * u.T, sp.ones(2, 1) * p / 2
-    return p, c, s, (x, y), P * sp.Matrix([x, y]) + (sp.eye(2) - P) * mean
-
-
-def test_a_pair_without_its_relu_has_the_loss_of_a_dropped_feature(pair):
-    p, c, s, (x, y), before = pair
+    before = P * sp.Matrix([x, y]) + (sp.eye(2) - P) * mean
     squared = sp.expand(sum((value - out) ** 2 for value, out in zip((x, y), before, strict=True)))
-    moments = {(0,): 1, (1,): p / 2, (2,): p / 3}  # of a feature; they are independent
-    loss = sum(
-        coefficient * moments[(i,)] * moments[(j,)]
-        for (i, j), coefficient in sp.Poly(squared, x, y).as_dict().items()
-    )
+    moments = [1, p / 2, p / 3]  # of a feature; they are independent
+    terms = sp.Poly(squared, x, y).as_dict().items()
+    loss = sum(factor * moments[i] * moments[j] for (i, j), factor in terms)
     on_circle = sp.rem(sp.expand(loss), c**2 + s**2 - 1, c)
     assert sp.simplify(on_circle - p * (4 - 3 * p) / 12) == 0
-
-
-def test_its_relu_takes_part_of_it(pair):
-    """At x = (0, 1) the first output is negative where s/c < (2 - p)/p, and so it is nearby."""
-    p, c, s, (x, y), before = pair
+    # At x = (0, 1) the first output is negative where s/c < (2 - p)/p, and so it is nearby.
     first = before[0].subs({x: 0, y: 1})
     assert sp.expand(first + s * (c * (2 - p) - s * p) / 2 - p / 2 * (1 - c**2 - s**2)) == 0
 

@@ -1,31 +1,20 @@
 """Progress of a long run: where it is, and how long it may still take."""
 
-import pytest
-
 from superposition.validate.runner import tasks as room
 from superposition.validate.runner.tasks import Task
 
 
-@pytest.fixture
-def now(monkeypatch):
-    time = [100.0]
-    monkeypatch.setattr(room.time, "perf_counter", lambda: time[0])
-    return time
-
-
-def test_what_is_left_is_scaled_by_what_the_finished_ones_took(now):
+def test_what_is_left_is_scaled_by_what_the_finished_ones_took(monkeypatch):
     tasks = [Task("a", print, seconds=1.0), Task("b", print, seconds=20.0), Task("c", print, seconds=4.0)]
-    lines = []
+    lines, now = [], [100.0]
+    monkeypatch.setattr(room.time, "perf_counter", lambda: now[0])
     clock = room.ProgressClock(tasks, lines.append)
     assert clock.seconds_left() is None
-    now[0] += 4
-    clock.mark_finished(tasks[0], "a: done")  # less than a tenth of all: too early to tell
-    now[0] += 38
-    clock.mark_finished(tasks[1], "b: done")
-    now[0] += 10
-    clock.mark_finished(tasks[2], "c: done")
+    for task, seconds in zip(tasks, (4, 38, 10), strict=True):
+        now[0] += seconds
+        clock.mark_finished(task, f"{task.name}: done")
     assert lines == [
-        "[    4 s, 1 of 3] a: done",
+        "[    4 s, 1 of 3] a: done",  # less than a tenth of all: too early to tell
         "[   42 s, 2 of 3, about 8 s left] b: done",  # 21 expected seconds took 42
         "[   52 s, 3 of 3] c: done",
     ]

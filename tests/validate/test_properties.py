@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +14,7 @@ from hypothesis import given, settings
 
 from superposition.theory.features import VALUES, Features, SparseUniform
 from superposition.validate.proofs import properties
-from superposition.validate.proofs.properties import laws, models, refute, weights
-from superposition.validate.proofs.properties.moves import (
-    array_shapes,
-    code,
-    coordinates,
-    description_length,
-    move_numbers,
-    simpler_examples,
-)
+from superposition.validate.proofs.properties import laws, models, moves, refute, weights
 from superposition.validate.proofs.properties.strategies import Range, TiedModel
 
 NAMES = {**vars(properties), "Features": Features, "SparseUniform": SparseUniform}
@@ -60,11 +53,10 @@ def test_weights_meet_all_corners():
         return s.size and s.max() > 50 * s.min()
 
     kept = [W for W in met if W.shape[0] > 1]
-    corners = {
+    for name, is_corner in {
         "zero": lambda W: np.any(~W.any(axis=1)) and W.any(), "tie": lambda W: repeats(W, 1),
         "antipode": lambda W: repeats(W, -1), "equal": equal, "spread": spread,
-    }  # fmt: skip
-    for name, is_corner in corners.items():
+    }.items():  # fmt: skip
         assert 5 <= sum(bool(is_corner(W)) for W in kept) < len(kept), name
 
 
@@ -83,10 +75,6 @@ def test_models_and_laws_meet_theirs():
 # --- The search ---------------------------------------------------------------------------------------------
 
 
-def _again(found, inequality):
-    return inequality(**eval(f"dict({found.code})", NAMES))
-
-
 def test_a_wrong_bound_is_refuted_simply_and_exactly():
     """Tr(M)^2 <= Tr(M M') takes a rank of 1: the identity of two features breaks it."""
 
@@ -94,34 +82,29 @@ def test_a_wrong_bound_is_refuted_simply_and_exactly():
         M = model.M
         return (rank * np.sum(M * M) - np.trace(M) ** 2) / (1 + np.sum(M * M))
 
-    found = refute(rank_one, model=models((1, 5), (1, 4), decades=2), starts=2, examples=80)
+    given = {"model": models((1, 5), (1, 4), decades=2), "starts": 2, "examples": 80}
+    found = refute(rank_one, **given)
     assert found.refuted
-    assert (found.arguments["model"].n_features, found.arguments["model"].n_hidden) == (2, 2)
-    assert np.count_nonzero(found.arguments["model"].W) == 2
-    assert set(np.abs(found.arguments["model"].W.ravel())) <= set(range(10))
-    assert _again(found, rank_one) == found.slack < 0
+    model = found.arguments["model"]
+    assert (model.n_features, model.n_hidden, np.count_nonzero(model.W)) == (2, 2, 2)
+    assert set(np.abs(model.W.ravel())) <= set(range(10))
+    assert rank_one(**eval(f"dict({found.code})", NAMES)) == found.slack < 0
     # Cauchy-Schwarz: with the rank as a factor it holds.
-    right = refute(
-        lambda model: rank_one(model, model.n_hidden),
-        model=models((1, 5), (1, 4), decades=2),
-        starts=2,
-        examples=80,
-    )
+    right = refute(lambda model: rank_one(model, model.n_hidden), **given)
     assert not right.refuted
     assert right.slack >= -1e-9
     assert (right.examples, right.starts) == (80, 2)
     assert right.text.startswith("not refuted (80 examples, 2 descents, ")
-    assert "proves nothing" in right.message
 
 
 def test_descent_finds_what_no_example_shows():
     def banana(x, y):
+        x = x / math.pi
         return (1 - x) ** 2 + 100 * (y - x * x) ** 2 - 1e-3
 
     ends = {"x": (-3.1, 3.1), "y": (-3.1, 9.7)}
-    drawn = refute(lambda x, y: banana(x / math.pi, y), **ends, starts=0)
-    found = refute(lambda x, y: banana(x / math.pi, y), **ends)
-    assert not drawn.refuted
+    assert not refute(banana, **ends, starts=0).refuted
+    found = refute(banana, **ends)
     assert found.refuted
     assert found.arguments["x"] == pytest.approx(math.pi, rel=0.04)  # (1 - x / pi)^2 < 1e-3
 
@@ -137,16 +120,16 @@ def test_descent_moves_laws_together_and_keeps_within_ranges():
 
 
 def test_what_a_strategy_leaves_out_a_search_does_not_move():
-    def of_models(model):
+    def of_weights(model):
         assert not model.b.any()
         return 1.0 + np.sum((model.W - 0.123) ** 2)
 
-    found = refute(of_models, model=models(2, 1, bias=False), starts=2, examples=10)
-    assert found.slack == pytest.approx(1.0, abs=1e-6)
-    free = refute(
-        lambda model: 1.0 + np.sum((model.b - 0.123) ** 2), model=models(2, 1), starts=2, examples=10
-    )
-    assert free.slack == pytest.approx(1.0, abs=1e-6)
+    def of_biases(model):
+        return 1.0 + np.sum((model.b - 0.123) ** 2)
+
+    for slack, bias in ((of_weights, False), (of_biases, True)):
+        found = refute(slack, model=models(2, 1, bias=bias), starts=2, examples=10)
+        assert found.slack == pytest.approx(1.0, abs=1e-6)
 
 
 def test_where_an_inequality_says_nothing_is_no_counterexample():
@@ -155,16 +138,17 @@ def test_where_an_inequality_says_nothing_is_no_counterexample():
 
 
 def test_the_same_seed_gives_the_same_answer_whatever_is_loaded(tmp_path, monkeypatch):
+    def slack(model, x):
+        return np.sin(9 * x) + abs(model.W).sum() + 0.1
+
     def search(rng):
-        slack = lambda model, x: np.sin(9 * x) + abs(model.W).sum() + 0.1  # noqa: E731
         return refute(slack, model=models(decades=2), x=(-1.0, 2.0), rng=rng, starts=2, examples=40)
 
     first = search(7)
     (tmp_path / "constants_of_others.py").write_text("X = 0.31415, -0.123, 12345, 0.5229\n", "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     importlib.import_module("constants_of_others")
-    assert search(7) == first
-    assert search(np.random.default_rng(7)) == first
+    assert search(7) == first == search(np.random.default_rng(7))
     assert search(8) != first
 
 
@@ -214,26 +198,25 @@ def numbers(example):
 def test_moved_numbers_are_those_that_were_put_in():
     """A p that is common is one number, and a logarithm where its range spans decades."""
     shapes = [(), (2, 2), (2,), (2,), (2, 1), (2,), (2, 1)]
-    assert [*array_shapes(EXAMPLE)] == shapes
-    x, low, high = coordinates(EXAMPLE)
+    assert [*moves.array_shapes(EXAMPLE)] == shapes
+    x, low, high = moves.coordinates(EXAMPLE)
     expected = [0.257, 1.26, -0.5, 0.25, 2.0, np.log(0.26), np.log(0.5), np.log(2.0), 0.3, -0.6, 0.1, -0.7]
     np.testing.assert_allclose(x, [*expected, 0.4, 0.9], rtol=1e-14)
     p, tens = [np.log(1e-4), np.log(0.26)], 2 * [[np.log(0.1), np.log(10.0)]]
     ends = [[0.03, 0.259], *4 * [[-3, 3]], p, *tens, *2 * [[-2, 2]], *2 * [[-1, 1]], *2 * [[-2, 2]]]
     np.testing.assert_allclose(np.transpose([low, high]), ends, rtol=1e-14)
-    moved = move_numbers(EXAMPLE, 0.9 * x + 0.1 * low)
-    for name, values in numbers(move_numbers(EXAMPLE, x)).items():
+    moved = moves.move_numbers(EXAMPLE, 0.9 * x + 0.1 * low)
+    for name, values in numbers(moves.move_numbers(EXAMPLE, x)).items():
         np.testing.assert_allclose(values, numbers(EXAMPLE)[name], rtol=1e-14)
-    np.testing.assert_allclose(coordinates(moved)[0], 0.9 * x + 0.1 * low, rtol=1e-14)
-    assert moved["n"] == EXAMPLE["n"]
-    assert moved["name"] == ("fixed", None)
+    np.testing.assert_allclose(moves.coordinates(moved)[0], 0.9 * x + 0.1 * low, rtol=1e-14)
+    assert (moved["n"], moved["name"]) == (EXAMPLE["n"], ("fixed", None))
 
 
 def test_simpler_examples_stay_within_their_ranges():
     """Rounding 0.257 to 0.26 or 0.3 would leave its range, and 0.26 is the largest p."""
     ends = {"x": (0.03, 0.259), "W": (-3, 3), "law": (1e-4, 0.26), "scale": (0.1, 10.0), "model": (-2, 2)}
     ends["b"] = (-1, 1)
-    simpler = list(simpler_examples(EXAMPLE))
+    simpler = list(moves.simpler_examples(EXAMPLE))
     for example in simpler:
         for name, values in numbers(example).items():
             assert np.all((np.asarray(values) >= ends[name][0]) & (np.asarray(values) <= ends[name][1])), name
@@ -249,14 +232,11 @@ def test_simpler_examples_stay_within_their_ranges():
 
 
 def test_a_shorter_description_is_one_of_fewer_numbers_digits_and_features():
-    def length(**values):
-        return description_length({name: (value, Range(-99, 99)) for name, value in values.items()})
+    def length(value):
+        return moves.description_length({"x": (value, Range(-99, 99))})
 
-    ordered = [0.0, 1.0, 10.0, 13.0, 0.125, -0.125]
-    assert sorted(ordered, key=lambda x: length(x=x)) == ordered
-    assert length(x=np.array([1.0]))[0] < length(x=np.array([1.0, 0.0]))[0]
-    assert length(n=3) < length(n=4)
-    assert length(law=Features(2, 0.1)) < length(law=Features(2, [0.1, 0.2]))
-    for value in (Features(2, [0.1, 1 / 3], exactly=None), Features(2, 0.1, scale=0.5), (1,), [1.5, 2]):
-        again = eval(code(value), NAMES)
-        assert repr(again) == repr(tuple(value) if isinstance(value, list) else value)
+    for ordered in (
+        [0.0, 1.0, 10.0, 13.0, 0.125, -0.125], [np.array([1.0]), np.array([1.0, 0.0])], [3, 4],
+        [Features(2, 0.1), Features(2, [0.1, 0.2])],
+    ):  # fmt: skip
+        assert all(length(one) < length(other) for one, other in pairwise(ordered))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.stats
 import xarray as xr
-from matplotlib.axes import Axes
 
 import superposition as sp
 from superposition.solvers.loss import evaluator, exact_loss
@@ -23,77 +22,28 @@ from superposition.validate.api.predict import KINDS
 from superposition.validate.audit.advice import in_words
 from superposition.validate.ledger import stored_verdicts
 from superposition.validate.reference import read
-from superposition.validate.report import explorer
 
 PAIR = np.array([[1.0], [-1.0]])
-NAMES = (
-    "Features", "Model", "audit", "best", "ceiling", "claims", "explore", "how_many", "laws", "loss",
-    "phases", "plot", "predict", "refute", "sae", "sweep", "watch",
-)  # fmt: skip
-
-
-def output_of(program):
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    return done.stdout
 
 
 def test_what_is_imported_is_what_is_needed():
-    program = (
-        "import json, sys, superposition as sp\n"
-        "print(json.dumps([sorted(set(sys.modules) & {'numpy', 'numba', 'torch', 'matplotlib'}), dir(sp)]))"
-    )
-    loaded, listed = json.loads(output_of(program))
-    assert loaded == []
-    assert {*NAMES, *sp.__all__, "theory", "solvers", "validate"} <= set(listed)
-    assert not {"annotations", "Any", "lazy_submodules"} & set(listed)
+    others = {"jinja2", "matplotlib", "pandas", "rich", "scipy.optimize", "sympy", "torch", "xarray"}
+    program = "import sys, superposition as sp\nassert sp.loss([[1.0], [-1.0]], 0.1).loss > 0"
+    command = [sys.executable, "-c", f"{program}\nprint(*{others} & sys.modules.keys())"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "\n"
+    assert not {"annotations", "Any", "lazy_submodules"} & {*dir(sp)}
     parts = {"loss", "per_feature", "plot", "to_frame", "cite", "certainty"}
     assert parts <= set(dir(sp.loss(PAIR, 0.1)))  # which editors complete
-    program = (
-        "import sys, superposition as sp\n"
-        "assert sp.loss([[1.0], [-1.0]], 0.1).loss > 0\n"
-        "others = {'jinja2', 'matplotlib', 'pandas', 'rich', 'scipy.optimize', 'sympy', 'torch', 'xarray'}\n"
-        "print(*others & set(sys.modules))"
-    )
-    assert output_of(program) == "\n"
-    program = "import superposition as sp; print(sp.Model.of([[1.0], [-1.0]]).n_features)"
-    assert output_of(program) == "2\n"
 
 
 def test_models_come_from_whatever_has_one(tmp_path):
-    torch = pytest.importorskip("torch", reason="modules are PyTorch's")
-
-    class Toy(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.W = torch.nn.Parameter(torch.tensor(PAIR.T.tolist()))
-            self.b_final = torch.nn.Parameter(torch.zeros(2))
-
-        def forward(self, x):
-            return torch.relu(x @ self.W.T @ self.W + self.b_final)
-
     np.savez(tmp_path / "pair.npz", W_out=PAIR, W_in=PAIR.T, b=np.zeros(2))
     for given in (
-        PAIR, PAIR.T, PAIR.tolist(), PAIR.astype(np.float32), torch.tensor(PAIR), (PAIR, np.zeros(2)),
-        (PAIR, PAIR.T, np.zeros(2)), (PAIR @ PAIR.T, np.zeros(2)), {"W": PAIR.T, "b_final": np.zeros(2)},
-        Toy(), Toy().state_dict(), tmp_path / "pair.npz", str(tmp_path / "pair.npz"), sp.Model(PAIR.T),
+        PAIR, PAIR.T, PAIR.tolist(), PAIR.astype(np.float32), (PAIR, np.zeros(2)),
+        (PAIR, PAIR.T, np.zeros(2)), (PAIR @ PAIR.T, np.zeros(2)), str(tmp_path / "pair.npz"),
     ):  # fmt: skip
         np.testing.assert_allclose(sp.Model.of(given).M, PAIR @ PAIR.T)
         assert sp.loss(given, 0.1).loss == pytest.approx(1 / 600, rel=1e-12, abs=0)
-
-
-def test_a_module_of_two_layers_is_taken_for_what_it_computes():
-    torch = pytest.importorskip("torch", reason="modules are PyTorch's")
-    nn, x = torch.nn, np.random.default_rng(0).normal(size=(9, 5))
-    torch.manual_seed(0)
-    for hidden_bias in (False, True):
-        layers = nn.Linear(5, 2, bias=hidden_bias), nn.Linear(2, 5)
-        network = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU())
-        for module in (nn.Sequential(*layers, nn.ReLU()), network):
-            made = sp.Model.of(module.float())
-            answer = module.double()(torch.as_tensor(x)).detach().numpy()
-            np.testing.assert_allclose(made(x), answer, rtol=1e-12, atol=1e-14)
-    with pytest.raises(ValueError, match="`model` must compute"):
-        sp.Model.of(nn.Sequential(nn.Linear(5, 2), nn.Linear(2, 3), nn.Linear(3, 5)))
 
 
 def test_a_law_tells_the_axes_of_a_matrix():
@@ -131,37 +81,26 @@ def test_best_is_what_minimise_finds_with_its_bound():
     assert found.loss == same.loss
     assert found.lower_bound == pytest.approx(lower_bound(4, 2, law))
     assert 0.0 < found.lower_bound < found.loss
-    assert found.certainty == "best of"
     assert f"best of {same.starts} starts" in str(found)
     zero = np.mean(law.importance * law.second_moment)
     assert f"({100 * found.loss / zero:.3g} % of answering 0)" in found.lines[1]
-    assert sp.loss(found.model, law).loss == pytest.approx(found.loss, rel=1e-9)
-    assert sp.loss(found, law).loss == pytest.approx(found.loss, rel=1e-9)
+    for given in (found, found.model):
+        assert sp.loss(given, law).loss == pytest.approx(found.loss, rel=1e-9)
     few = sp.Features(3, 0.123)  # not of the atlas, whose starts would count as well
     assert sp.audit(sp.best(few, 2).model, few).searched == sp.best(few, 2).starts
 
 
-def test_audit_says_what_to_do():
-    law = sp.Features(2, 0.1)
-    found = sp.audit((PAIR.T * 0.7, np.zeros(2)), law)
-    assert found.verdict == "unfinished"
-    assert found.advice.startswith("Train on: descent from here goes down by ")
+def test_an_audit_says_its_losses():
+    found = sp.audit((PAIR.T * 0.7, np.zeros(2)), sp.Features(2, 0.1))
     losses = found.loss, found.best_known, found.lower_bound
     assert found.lines[1] == "loss per feature {:.6g}, best known {:.6g}, lower bound {:.6g}".format(*losses)
-    done = sp.audit(sp.best(law, 1).model, law)
-    assert done.advice.startswith("Nothing: it is as good as the best of")
-    binary = sp.audit((PAIR.T * 0.7, np.zeros(2)), sp.Features(2, 0.1, "binary"), steps=0, starts=1)
-    assert "no lower bound but 0 known" in str(binary)
-    assert "lower bound 0" in str(done)
-    dead = sp.audit((np.eye(3, 2), [0.0, 0.0, -0.1]), sp.Features(3, 0.1))
-    assert dead.advice.startswith("Output 2 is dead: it answers to no input")
+    for values, said in (("uniform", "lower bound 0"), ("binary", "no lower bound but 0 known")):
+        assert said in str(sp.audit(PAIR, sp.Features(2, 0.1, values), steps=0, starts=1))
 
 
 def test_predictions_say_their_kind_and_keep_their_order():
     law = sp.Features(12, 0.05, importance=0.8 ** np.arange(12))
-    frame = sp.predict(law, [2, 4]).to_frame()
-    assert set(frame["kind"]) <= set(KINDS)
-    for _, rows in frame.groupby("n_hidden"):
+    for _, rows in sp.predict(law, [2, 4]).to_frame().groupby("n_hidden"):
         (bound,) = rows.loc[rows["kind"] == "lower bound", "loss"]
         assert bound <= rows.loc[rows["kind"].isin(["attained", "best known code", "measured"]), "loss"].min()
     best = sp.best(sp.Features(6, 0.1), 2, starts=5)
@@ -171,9 +110,7 @@ def test_predictions_say_their_kind_and_keep_their_order():
         if row.kind == "attained" and "free" not in row.model:
             stated = 1e-5 if "copies" in row.model else 1e-9  # losses of blocks, by `known_blocks`
             assert row.loss >= best.loss * (1.0 - stated)
-    assert sp.predict("rug", p=0.05, ratio=0.25).loss == pytest.approx(0.005789, rel=1e-3)
     sizes, law = (8, 32, 200), sp.Features(128, 0.05)
-    assert any("measured" in row for row in sp.predict(law, 32).lines)
     units = sp.Features(128, 0.05, scale=2.0, importance=3.0)  # losses are 12 times those of the others
     plain, scaled = (sp.predict(one, 32).to_frame() for one in (law, units))
     assert {*plain["kind"]} == {*KINDS}
@@ -209,20 +146,18 @@ def test_laws_of_public_models_are_those_of_their_sources():
 def test_phases_are_those_of_the_diagram():
     found = sp.phases(grid={"sparsity": [0.1, 0.9], "importance": [1.0, 0.3]})
     data = found.to_dataset()
-    assert data["geometry"].sel(sparsity=0.9, importance=0.3).item() == "antipodal"
-    assert data["geometry"].sel(sparsity=0.1, importance=0.3).item() == "first alone"
-    for s, worth in ((0.9, 0.3), (0.1, 0.3), (0.1, 1.0)):
+    for s, worth, name in ((0.9, 0.3, "antipodal"), (0.1, 0.3, "first alone"), (0.1, 1.0, "antipodal")):
         at, law = data.sel(sparsity=s, importance=worth), sp.Features(2, 1.0 - s, importance=[1.0, worth])
         W = at["W"].values
+        assert at["geometry"].item() == name
         assert exact_loss(W @ W.T, at["b"].values, law).loss == pytest.approx(float(at["loss"]), rel=1e-9)
     assert " 75.0 %  antipodal" in found.lines
     flipped = sp.phases("importance", "sparsity", grid={"sparsity": [0.1, 0.9], "importance": [1.0, 0.3]})
     xr.testing.assert_allclose(data["loss"], flipped.to_dataset()["loss"].transpose(*data["loss"].dims))
-    line = sp.phases("p", None, grid={"p": [0.05, 0.5]}, n_features=5, n_hidden=2, starts=4)
-    assert line.to_dataset()["geometry"].values[0] == "pentagon 0-1-2-3-4"
-    for k, p in enumerate((0.05, 0.5)):
-        model = sp.Model(line.to_dataset()["W"].values[k].T, b=line.to_dataset()["b"].values[k])
-        assert sp.loss(model, p).loss == pytest.approx(float(line.to_dataset()["loss"][k]), rel=1e-8)
+    line = sp.phases("p", None, grid={"p": [0.05, 0.5]}, n_features=5, n_hidden=2, starts=4).to_dataset()
+    assert line["geometry"].values[0] == "pentagon 0-1-2-3-4"
+    for W, b, p, loss in zip(*(line[name].values for name in ("W", "b", "p", "loss")), strict=True):
+        assert sp.loss(sp.Model(W.T, b=b), p).loss == pytest.approx(loss, rel=1e-8)
 
 
 def test_the_last_feature_has_the_importance_of_a_diagram():
@@ -231,7 +166,6 @@ def test_the_last_feature_has_the_importance_of_a_diagram():
     lengths = np.linalg.norm(found.to_dataset()["W"].values[0], axis=1)
     assert lengths[2] < 1e-3 < 0.5 < lengths[:2].min()
     assert found.to_dataset()["hits"].item() >= 5
-    assert found.lines[-1] == "the best model of each point was reached by 5 starts or more"
 
 
 def test_a_line_on_many_neurons_shows_dimensionalities_and_points_of_yours():
@@ -243,41 +177,29 @@ def test_a_line_on_many_neurons_shows_dimensionalities_and_points_of_yours():
     drawn = inset.lines[0].get_xydata()
     for k, p in enumerate((0.05, 0.5)):
         W = line.to_dataset()["W"].values[k]
-        square = np.sum(W**2, axis=1)
-        sums = np.sum((W @ W.T) ** 2, axis=1)
+        square, sums = np.sum(W**2, axis=1), np.sum((W @ W.T) ** 2, axis=1)
         sizes = np.divide(square**2, sums, out=np.zeros(6), where=square > 1e-12)
         np.testing.assert_allclose(drawn[drawn[:, 0] == p][:, 1], sizes, atol=1e-9)
-    ax = sp.predict(sp.Features(64, 0.05), [8, 16]).plot(points=([8, 16], [0.01, 0.005]))
-    (mine,) = [line for line in ax.lines if line.get_label() == "yours"]
-    np.testing.assert_allclose(mine.get_ydata(), [0.01, 0.005])
-    with pytest.raises(ValueError, match="`points` must be None for a diagram over two axes; got sparsity"):
-        sp.phases(grid={"sparsity": [0.1, 0.9], "importance": [0.3, 1.0]}).plot(points=([1], [1]))
 
 
 def test_best_says_the_cosines_within_groups_and_between():
     law = sp.Features(4, groups=[exclusive([0, 3], 0.1), exclusive([1, 2], 0.1)])  # no loss as two pairs
-    found = sp.best(law, 2, starts=6)
-    assert "cosines            -1 to -1 within groups, 0 to 0 between others" in found.lines
-    free = cosines_of_groups(np.array([[2.0, 0.0], [0.6, 0.8], [0.0, 0.0], [0.0, 3.0]]), law)
-    assert free == ["cosines            0 to 0 within groups, 0.6 to 0.8 between others"]
+    line = "cosines            -1 to -1 within groups, 0 to 0 between others"
+    assert line in sp.best(law, 2, starts=6).lines
     assert not any(line.startswith("cosines") for line in sp.best(sp.Features(3, 0.1), 1, starts=2).lines)
     loose = sp.Features(4, [0.1, 0.1, 0.2, 0.2], groups=[exclusive([0, 1], 0.1)])  # 2 and 3 are in no group
-    W = np.array([[1.0, 0.0], [-1.0, 0.0], [0.6, 0.8], [0.6, -0.8]])
-    assert cosines_of_groups(W, loose) == [
-        "cosines            -1 to -1 within groups, -0.6 to 0.6 between others"
-    ]
+    for W, of, cosines in (
+        ([[2, 0], [0.6, 0.8], [0, 0], [0, 3]], law, "0 to 0 within groups, 0.6 to 0.8 between others"),
+        ([[1, 0], [-1, 0], [3, 4], [3, -4]], loose, "-1 to -1 within groups, -0.6 to 0.6 between others"),
+    ):
+        assert cosines_of_groups(np.array(W), of) == [f"cosines            {cosines}"]
 
 
 def test_few_hits_are_no_certainty():
     """Five are enough; with fewer a better model is likely, if any start would end at an unseen minimum."""
     for hits, unseen, better in ((5, 0.25, False), (4, 0.25, True), (4, 0.0, False)):
         assert ("a better one is likely" in search_note(20, hits, unseen)) == better, (hits, unseen)
-    assert search_note(20, 5, 0.25) == "20 starts (5 hits)"
-    assert search_note(1, 1, 0.0) == "1 start (1 hit)"
     assert search_note(7, 6, 0.1, 20) == "7 of 20 starts (6 hits)"
-    assert search_note(9, 0, 0.0, origin=", from a file") == "9 starts (0 hits), from a file"
-    moved = ": no start ended here, but exchanging features of another end did"
-    assert search_note(9, 0, 0.0) == f"9 starts (0 hits{moved})"
 
 
 def test_a_sweep_is_drawn_over_its_axes(tmp_path):
@@ -286,7 +208,6 @@ def test_a_sweep_is_drawn_over_its_axes(tmp_path):
     assert (ax.get_xlabel(), ax.get_ylabel(), len(ax.lines)) == ("p", "loss", 3)
     np.testing.assert_allclose(ax.lines[2].get_ydata(), [0.3, 0.6])
     assert found.plot(x="k").get_xlabel() == "k"
-    assert sp.sweep(lambda p: p, {"p": range(20)}).lines[-1] == "and 8 more: to_frame() has them"
     assert sp.sweep(lambda p: sp.loss(PAIR, p), {"p": [0.1, 0.2]}).to_dataset()["loss"].dims == ("p",)
     pytest.importorskip("zarr", reason="stores are Zarr's")
     words = "unequal.split", {"alpha": [1.0, 2.0], "n_hidden": [2]}
@@ -303,8 +224,7 @@ def test_claims_have_the_last_day_on_which_one_of_them_was_judged(monkeypatch):
     monkeypatch.setattr(stored_verdicts, "read", lambda: rows)
     monkeypatch.setattr(stored_verdicts, "sources", lambda: ("cowsik2024", "lecomte2024"))
     for given, day in (({}, " of 2026-02-03"), ({"id": "C9"}, " of 2026-01-30"), ({"id": "L10"}, "")):
-        note = f"from stored evidence{day}; `superposition claims --run` checks again"
-        assert sp.claims(**given).note == note
+        assert sp.claims(**given).note.startswith(f"from stored evidence{day};")
     frame = sp.claims(id=["C8", "L10"]).to_frame()
     assert frame["id"].tolist() == ["L10", "C8"]  # as in the ledger
     assert frame["instead"].tolist() == [rows[id]["correction"] or "" for id in ("L10", "C8")]
@@ -315,11 +235,10 @@ def test_claims_are_those_of_the_command(capsys):
     found = sp.claims("lecomte2024", wrong=True)
     assert cli.main(["claims", "--source", "lecomte2024", "--wrong", "--json"]) == 0
     assert [row["id"] for row in found.rows] == [row["id"] for row in json.loads(capsys.readouterr().out)]
-    assert set(found.to_frame().columns) >= {"id", "statement", "verdict", "instead"}
     assert sp.claims("lecomte", wrong=True).rows == found.rows
-    named = {"id": "id", "source": "source", "where": "where", "statement": "statement", "verdict": "verdict"}
     frame = found.to_frame()
-    for column, key in (named | {"instead": "correction"}).items():
+    for column in ("id", "source", "where", "statement", "verdict", "instead"):
+        key = "correction" if column == "instead" else column
         assert frame[column].tolist() == [row[key] or "" for row in found.rows], column
 
 
@@ -341,16 +260,13 @@ ANSWERS = {
 @pytest.mark.parametrize("make", ANSWERS.values(), ids=ANSWERS)
 def test_answers_have_pictures_tables_and_sources(make):
     found = make()
-    ax = found.plot()
-    assert isinstance(ax, Axes)
-    assert ax.has_data()
+    assert found.plot().has_data()
     assert found.cite()
     assert isinstance(found.certainty, Certainty)
     assert json.loads(json.dumps(found.certainty)) == found.certainty.value
     assert isinstance(found.to_dataset(), xr.Dataset)
     assert len(found.to_frame())
     assert max(map(len, str(found).splitlines())) <= 80
-    assert str(found).split() == " ".join(found.lines).split()
     with pytest.raises(AttributeError, match="this answer has no 'nothing'; it has "):
         found.nothing  # noqa: B018
 
@@ -358,34 +274,21 @@ def test_answers_have_pictures_tables_and_sources(make):
 def test_the_first_line_says_how_often_features_are_on():
     """A sparsity passed for p is seen at once; if one of two features is on, each is on half the time."""
     network, sae = (sp.Model(W, hidden="relu", output="identity") for W in (PAIR.T, np.eye(2)))
-    unequal = sp.Features(2, [0.1, 0.25], importance=0.8)
-    for law, words in (
-        (sp.Features(2, 0.95), "each feature is on in 95 % of the inputs"),
-        (unequal, "features are on in 10 to 25 % of the inputs, importance 0.8"),
-        (sp.Features(2, 0.1, exactly=1), "each feature is on in 50 % of the inputs"),
-    ):
+    for law, share in ((sp.Features(2, 0.95), 95), (sp.Features(2, 0.1, exactly=1), 50)):
         answers = [sp.loss(PAIR, law), sp.best(law, 1, starts=1), sp.audit(PAIR, law, seconds=0, steps=0)]
         answers += [sp.predict(law, 1), sp.loss(network, law), sp.audit(network, law), sp.sae(sae, law)]
-        assert all(words in found.lines[0] for found in answers)
+        assert all(f"each feature is on in {share} % of the inputs" in found.lines[0] for found in answers)
     half = sp.Features(2, 0.5, "rectified-normal(0)")  # a value of 0 is off
     assert "each feature is on in 25 % of the inputs" in sp.loss(PAIR, half).lines[0]
 
 
-def test_groups_of_encodings_are_in_words():
-    letters = ["a, 1", "b 7", "c", "d", "e", "f"]
-    for text, names, words in (
-        ("5 in 2 0-1-2-3-4, single 5", None, "5 features in 2 dimensions (0-1-2-3-4), single 5"),
-        ("5 in 2 0-1-2-3-4, single 5", letters, "5 features in 2 dimensions (a, 1-b 7-c-d-e), single f"),
-        ("3 in 1 at 2 positions 0-1-2", None, "3 features in 1 dimension along 2 directions (0-1-2)"),
-        ("single 0, dropped 1, dropped 2, dropped 3, dropped 4", None, "single 0, 4 dropped"),
-        ("2 x pentagon 0-1-2-3-4, dropped 5", letters, "2 x pentagon a, 1-b 7-c-d-e, dropped f"),
-    ):
-        assert in_words(text, names) == words
+def test_more_than_three_dropped_features_are_counted():
+    three = "dropped 1, dropped 2, dropped 3"
+    assert in_words(f"single 0, {three}, dropped 4") == "single 0, 4 dropped"
+    assert in_words(three) == three
 
 
-def test_commands_answer_as_the_functions_do(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(explorer, "_data", dict)  # the page's numbers, which take seconds
-
+def test_commands_answer_as_the_functions_do(tmp_path, capsys):
     def answer(words):
         assert cli.main([*words.split(), "--json"]) == 0
         return json.loads(capsys.readouterr().out)
@@ -398,17 +301,15 @@ def test_commands_answer_as_the_functions_do(tmp_path, capsys, monkeypatch):
     steep = sp.Features(3, [36 / 49, 9 / 49, 4 / 49])  # as 1/i^2, one on on average
     want = pytest.approx(sp.loss(str(model), steep).loss, rel=1e-12, abs=0)
     assert answer(f"loss {model} --alpha 2")["loss"] == want
-    for words, path in ((f"plot {model} --out", tmp_path / "model.svg"), ("explore", tmp_path / "page.html")):
-        assert answer(f"{words} {path}") == {"written": str(path)}
-    assert answer("phases --x p --grid p=[0.1,0.5] --n-features 3 --n-hidden 2 --starts 2")
+    path = str(tmp_path / "model.svg")
+    assert answer(f"plot {model} --out {path}") == {"written": path}
     rows = answer(f"predict law {law} --n-hidden 1 2")
     assert {row["n_hidden"] for row in rows if "n_hidden" in row} == {1, 2}
     sizes = sp.how_many(0.05, n_hidden=30, loss=0.001).to_frame()["n_features"].tolist()
     assert answer("how-many --p 0.05 --n-hidden 30 --loss 0.001")["n_features"] == sizes
     few = "--p-feature 0.3 0.2 0.1 --n-hidden 1 --starts 2"  # which says how many features there are
     want = sp.best(sp.Features(3, [0.3, 0.2, 0.1]), 1, starts=2).loss
-    losses = [answer(f"best {more} {few}")["loss"] for more in ("", "--n-features 3")]
-    assert losses == pytest.approx([want, want], rel=1e-12, abs=0)
+    assert answer(f"best {few}")["loss"] == pytest.approx(want, rel=1e-12, abs=0)
 
 
 def test_a_loss_with_a_large_error_is_not_called_exact():
@@ -436,7 +337,6 @@ def test_a_network_that_no_exact_sum_covers_is_sampled_and_says_so():
     assert found.method == "samples"
     assert 0.0 < abs(found.loss - exact) < found.error_estimate < 0.01 * exact
     assert "sampled loss per output" in str(found)
-    assert "four standard errors" in str(found)
     assert sp.loss(network, law).loss == found.loss
     with pytest.raises(ValueError, match=r"`law` must have at most 16,384 patterns .* 17 features"):
         sp.loss(network, law, gradient=True)
@@ -445,20 +345,19 @@ def test_a_network_that_no_exact_sum_covers_is_sampled_and_says_so():
 def test_values_without_a_transform_are_sampled_and_say_so():
     """With the threshold 0.2 each output is off by what it takes off: E min(v, 0.2)^2, by quadrature."""
     beta = scipy.stats.beta(2, 3)
-    values = ValueDistribution(
-        "beta", (0, 1), beta.moment, lambda rng, size: rng.beta(2, 3, size), density=beta.pdf
-    )
+    draw = lambda rng, size: rng.beta(2, 3, size)  # noqa: E731
+    law = sp.Features(3, 0.1, ValueDistribution("beta", (0, 1), beta.moment, draw, density=beta.pdf))
     true = 0.1 * beta.expect(lambda v: np.minimum(v, 0.2) ** 2)
     hidden = sp.Model(np.eye(3), b_in=-0.2, hidden="relu", W_out=np.eye(3), output="identity")
     for model in ((np.eye(3), -0.2 * np.ones(3)), hidden):
-        sampled = sp.loss(model, sp.Features(3, 0.1, values))
+        sampled = sp.loss(model, law)
         assert (sampled.method, sampled.certainty) == ("samples", "measured")
         assert 0.0 < abs(sampled.loss - true) < sampled.error_estimate < 0.05 * true
-    audited = sp.audit(hidden, sp.Features(3, 0.1, values), seconds=1.0)
+    audited = sp.audit(hidden, law, seconds=1.0)
     assert audited.method == "samples"
     assert abs(audited.loss - true) < audited.loss_error < 0.05 * true
     with pytest.raises(ValueError, match=r"`law` must be values with .*pieces.*; got 'beta'"):
-        sp.loss((np.eye(3) - 0.5, np.full(3, -0.2)), sp.Features(3, 0.1, values), gradient=True)
+        sp.loss((np.eye(3) - 0.5, np.full(3, -0.2)), law, gradient=True)
 
 
 def test_a_network_whose_exact_sum_is_poor_is_sampled(monkeypatch):

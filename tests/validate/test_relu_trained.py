@@ -21,8 +21,7 @@ TINY = {
 
 
 @pytest.fixture(scope="module")
-def models():
-    pytest.importorskip("torch", reason="training needs PyTorch")
+def models(torch):
     return relu.run_trained([(2, 1, 0.2), (3, 2, 0.3)], ["adam", "sgd"], 8, steps=500, batch=128)
 
 
@@ -60,8 +59,7 @@ def test_same_seed_same_models(models):
     np.testing.assert_allclose(again["trained"][0, 0], models["trained"].sel(optimiser="sgd")[0], rtol=1e-6)
 
 
-def test_divergence_is_an_error(monkeypatch):
-    pytest.importorskip("torch", reason="training needs PyTorch")
+def test_divergence_is_an_error(torch, monkeypatch):
     monkeypatch.setattr(trained, "SGD_TIME", 1e6)
     with pytest.raises(ArithmeticError, match=r"training with sgd diverged at p = 0\.2"):
         relu.run_trained([(2, 1, 0.2)], ["sgd"], 2, steps=20, batch=8)
@@ -70,7 +68,6 @@ def test_divergence_is_an_error(monkeypatch):
 # The section
 
 
-def test_the_section_shows_all_of_its_topics(sections, tmp_path):
-    pytest.importorskip("torch", reason="training needs PyTorch")
+def test_the_section_shows_all_of_its_topics(torch, sections, tmp_path):
     lab, _ = sections.show("relu", TINY, tmp_path)
     assert sections.judge(lab, ["B14"])["B14"].verdict == "question, answered"

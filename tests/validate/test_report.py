@@ -2,12 +2,8 @@
 
 import functools
 import html
-import json
-import os
 import re
-import signal
-import sys
-import warnings
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -16,7 +12,6 @@ import pytest
 import xarray as xr
 
 from superposition.validate import cli, ledger
-from superposition.validate.experiments import drawing
 from superposition.validate.ledger import catalogue
 from superposition.validate.reference import files
 from superposition.validate.report import build as report
@@ -25,6 +20,7 @@ from superposition.validate.runner import cache, provenance, registry
 from superposition.validate.runner.declarations import Figure, Run, Section, Table, Topic, TopicContent
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
+LINKS = {"src", "href", "xlink:href", "srcset", "data"}
 
 
 def draw(dataset, ax, scale=1.0):
@@ -85,33 +81,28 @@ class Reader(HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.open, self.ids, self.links, self.rows, self.problems = [], [], [], [], []
+        self.open, self.ids, self.links, self.rows = [], [], [], []
 
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
         self.handle_startendtag(tag, attributes)
         if tag not in VOID:
             self.open.append(tag)
-        if tag == "tr" and "data-verdict" in values:
+        if "data-verdict" in values:
             self.rows.append((values["data-source"], values["data-verdict"]))
 
     def handle_startendtag(self, tag, attributes):
-        for name, value in attributes:
-            if name == "id":
-                self.ids.append(value)
-            if name in ("src", "href", "xlink:href", "srcset", "data"):
-                self.links.append(value)
+        self.ids += [value for name, value in attributes if name == "id"]
+        self.links += [value for name, value in attributes if name in LINKS]
 
     def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            self.problems.append((tag, self.getpos()))
+        assert self.open.pop() == tag, (tag, self.getpos())
 
 
 def read(text):
     reader = Reader()
     reader.feed(text)
     reader.close()
-    assert reader.problems == []
     assert reader.open == []
     return reader
 
@@ -134,7 +125,6 @@ def test_the_page_shows_verdicts_evidence_and_escaped_text(text, rows):
     assert reader.rows == [("cowsik2024", str(row.verdict)) for row in rows]
     assert {"c8", "c9", "c18"} <= set(reader.ids)
     for row in rows:
-        assert f"1 {row.verdict}</a></li>" in text
         assert page.formulas(row.claim.statement) in text
         assert page.paragraphs(row.evidence.text) in text
         words = re.search(f'<tr id="{page.slug(row.claim.id)}".*? data-words="(.*?)">', text, re.DOTALL)[1]
@@ -143,42 +133,22 @@ def test_the_page_shows_verdicts_evidence_and_escaped_text(text, rows):
         assert words in text
 
 
-FORMULAS = {
-    "W_i.xi and W_ik, |W|_2^4": "W<sub>i</sub>.ξ and W<sub>ik</sub>, |W|<sub>2</sub><sup>4</sup>",
-    "p/3 - p^2/4": "p/3 - p<sup>2</sup>/4",
-    "erf(2^-1/2), D^1/2": "erf(2<sup>-1/2</sup>), D<sup>1/2</sup>",
-    "(n_s/n_d)^(-1/2)": "(n<sub>s</sub>/n<sub>d</sub>)<sup>-1/2</sup>",
-    "dgamma/dt <= lambda, mu4 -> 0": "dγ/dt ≤ λ, μ<sub>4</sub> → 0",
-    "int_0^1 sqrt(m)": "∫<sub>0</sub><sup>1</sup> √(m)",
-    "`x_i ^ sigma` of run_fig3, lambda": "<code>x_i ^ sigma</code> of run_fig3, λ",
-    "a lone ` stays": "a lone ` stays",
-    "<b> & nullity": "&lt;b&gt; &amp; nullity",
-}
-
-
 def test_formulas_are_set():
-    assert {plain: page.formulas(plain) for plain in FORMULAS} == FORMULAS
-
-
-@pytest.fixture(scope="module")
-def drawn_once():
-    """Return `svg` that draws each of the toys' figures, which are alike in both phenomena, only once."""
-    kept = {}
-
-    def svg(figure):
-        key = figure.name, figure.dataset["loss"].values.tobytes()
-        if key not in kept:
-            kept[key] = drawing.svg(figure)
-        return kept[key]
-
-    return svg
+    for plain, formula in {
+        "erf(2^-1/2), D^1/2": "erf(2<sup>-1/2</sup>), D<sup>1/2</sup>",
+        "(n_s/n_d)^(-1/2)": "(n<sub>s</sub>/n<sub>d</sub>)<sup>-1/2</sup>",
+        "dgamma/dt, mu4 -> int_0^1 sqrt(m)": "dγ/dt, μ<sub>4</sub> → ∫<sub>0</sub><sup>1</sup> √(m)",
+        "`x_i ^ sigma` of run_fig3, lambda": "<code>x_i ^ sigma</code> of run_fig3, λ",
+        "a lone ` stays": "a lone ` stays", "<b> & nullity": "&lt;b&gt; &amp; nullity",
+    }.items():  # fmt: skip
+        assert page.formulas(plain) == formula
 
 
 @pytest.fixture
-def small(monkeypatch, drawn_once):
+def small(monkeypatch):
     """Two toy phenomena and two claims in place of the report's contents; tells what was run and shown."""
     made, stop = [], {}
-    monkeypatch.setattr(report, "svg", drawn_once)
+    monkeypatch.setattr(report, "svg", lambda figure: f"<svg><title>{figure.name}</title></svg>")
 
     def noted(word, function):
         @functools.wraps(function)
@@ -206,8 +176,8 @@ def small(monkeypatch, drawn_once):
 
 
 EVERYTHING = ["run one", "run two", "show one", "show two", "C8", "C9"]
-FILES = {f"losses/{name}.{kind}" for name in ("loss-curve", "panels") for kind in ("csv", "nc", "svg")}
-FILES = {f"{room}/{name.partition('/')[2]}" for room in ("one", "two") for name in FILES}
+KINDS = ("csv", "nc", "svg")
+FILES = {f"{a}/{b}.{kind}" for a in ("one", "two") for b in ("loss-curve", "panels") for kind in KINDS}
 
 
 def below(folder):
@@ -227,53 +197,45 @@ def content(path):
 
 
 def test_everything_is_written(small, tmp_path):
-    lines = []
-    path = write(tmp_path / "new" / "out", progress=lines.append)
+    path = write(tmp_path / "new" / "out")
     kept = {f"parts/{name}.json" for name in ("one-losses", "two-losses", "one-text", "two-text")}
     data = {f"data/{room}-losses-0.{kind}" for room in ("one", "two") for kind in ("nc", "json")}
     claimed = {"parts/claim-C8.json", "parts/claim-C9.json"}
     assert below(path.parent) == {"report.html", files.LOCK, files.MARKER, *kept, *data, *claimed, *FILES}
-    links = set(re.findall(r'href="([^"#:]+)"', path.read_text(encoding="utf-8")))
-    assert links == FILES
+    assert set(re.findall(r'href="([^"#:]+)"', path.read_text(encoding="utf-8"))) == FILES
     back = files.read_dataset(path.parent / "one" / "loss-curve.nc")
     xr.testing.assert_identical(back, files.read_dataset(path.parent / "data" / "one-losses-0.nc"))
-    assert re.fullmatch(r"\[ +\d+ s, 8 of 8\] claim C9: holds \([\d.]+ s\)", lines[-1])
 
 
 @pytest.mark.parametrize(
     ("word", "names", "lost"),
-    [
-        ("run one", ["one.losses 0", "one: losses"], {"run one", "show one"}),
-        ("show one", ["one: losses"], {"show one"}),
-        ("C8", ["claim C8"], {"C8"}),
-    ],
-)
+    [("run one", ["one.losses 0", "one: losses"], {"run one", "show one"}),
+     ("show one", ["one: losses"], {"show one"}), ("C8", ["claim C8"], {"C8"})],
+)  # fmt: skip
 def test_what_fails_is_told_and_takes_nothing_else_along(small, word, names, lost, tmp_path, capsys):
     made, stop = small
     stop[word] = KeyError("a key")
-    command = ["report", "--out", str(tmp_path), "--jobs", "1"]
+    command, path = ["report", "--out", str(tmp_path), "--jobs", "1"], tmp_path / "report.html"
     assert cli.main(command) == 1
-    err, text = capsys.readouterr().err, (tmp_path / "report.html").read_text(encoding="utf-8")
+    err, text = capsys.readouterr().err, path.read_text(encoding="utf-8")
     assert made == [name for name in EVERYTHING if name not in lost]
     read(text)
-    assert "This run was stopped" not in text
     for name in names:
         assert f"failed: {name}: KeyError: 'a key'\n" in err
         assert f"{name}: KeyError: &#39;a key&#39;" in text
     stop.clear()
     made.clear()
     assert cli.main(command) == 0
-    assert capsys.readouterr().out.strip() == str(tmp_path / "report.html")
+    assert capsys.readouterr().out.strip() == str(path)
     assert set(made) == lost
-    assert "Failed:" not in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Failed:" not in path.read_text(encoding="utf-8")
 
 
 def test_a_claim_of_which_a_finding_fails_is_a_negative_result(small, tmp_path, capsys, monkeypatch):
     broken = ledger.Evidence("", [ledger.Finding("answer", "numeric", "x", 2.0, "<=", 1.0)])
     monkeypatch.setattr(catalogue, "judge", lambda claim, results: ledger.CheckedClaim(claim, broken, 0.0))
     assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1", "--only", "ledger"]) == 1
-    err = capsys.readouterr().err
-    assert "failed: claim C8: unsettled: a finding fails" in err
+    assert "failed: claim C8: unsettled: a finding fails" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["run two", "show two", "C8"])
@@ -282,20 +244,21 @@ def test_an_interrupted_run_is_readable_and_continues(small, word, tmp_path, cap
     whole = write(tmp_path / "whole")
     made.clear()
     stop[word] = KeyboardInterrupt()
-    folder = tmp_path / "stopped"
-    assert cli.main(["report", "--out", str(folder), "--jobs", "1"]) == 130
+    path = tmp_path / "stopped" / "report.html"
+    command = ["report", "--out", str(path.parent), "--jobs", "1"]
+    assert cli.main(command) == 130
     reached = EVERYTHING.index(word)
     assert made == EVERYTHING[:reached]
-    assert (folder / "report.html").exists() == (reached > 2)  # something to show
+    assert path.exists() == (reached > 2)  # something to show
     if reached > 2:
-        text = (folder / "report.html").read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
         read(text)
         assert "This run was stopped before its end" in text
         assert ("Missing: two: losses" in text) == (word == "show two")
     stop.clear()
-    assert cli.main(["report", "--out", str(folder), "--jobs", "1"]) == 0
+    assert cli.main(command) == 0
     assert made == EVERYTHING  # each once
-    assert content(folder / "report.html") == content(whole)
+    assert content(path) == content(whole)
     assert "interrupted" in capsys.readouterr().err
 
 
@@ -324,43 +287,34 @@ def damaged(path):
     middle = next(k for k in range(len(whole) // 2, len(whole)) if whole[k : k + 1].isalpha())
     flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
     edited = whole.replace(b"<p>", b"<p><script>alert(1)</script>")
-    return {b"", whole[:middle], flipped, b"{}", b'{"key": 1, "content": [], "sum": "x"}', edited} - {whole}
+    return {b"", whole[:middle], flipped, b'{"key": 1, "content": [], "sum": "x"}', edited} - {whole}
 
 
 @pytest.mark.parametrize(
     ("name", "again"),
-    [
-        ("data/one-losses-0.nc", ["run one"]),
-        ("data/one-losses-0.json", ["run one"]),
-        ("parts/one-losses.json", ["show one"]),
-        ("parts/claim-C9.json", ["C9"]),
-        ("one/panels.nc", ["show one"]),
-    ],
-)
+    [("data/one-losses-0.nc", "run one"), ("data/one-losses-0.json", "run one"),
+     ("parts/one-losses.json", "show one"), ("parts/claim-C9.json", "C9"), ("one/panels.nc", "show one")],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:'.*' was damaged, or is missing; made anew:RuntimeWarning")
 def test_what_is_damaged_is_made_again(small, tmp_path, name, again):
     made, _ = small
     first = content(write(tmp_path))
     for other in damaged(tmp_path / name):
         (tmp_path / name).write_bytes(other)
         made.clear()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "'.*' was damaged, or is missing; made anew", RuntimeWarning)
-            assert content(write(tmp_path)) == first
-        assert made == again
+        assert content(write(tmp_path)) == first
+        assert made == [again]
 
 
 def test_a_page_of_one_phenomenon_leaves_the_other_page_and_its_files(small, tmp_path):
     write(tmp_path)
-    before = {name: (tmp_path / name).read_bytes() for name in below(tmp_path) if name in FILES}
-    page_before = (tmp_path / "report.html").read_bytes()
+    before = {name: (tmp_path / name).read_bytes() for name in ("report.html", *FILES)}
     path = write(tmp_path, only="one", seed=3)
     assert path == tmp_path / "report-one.html"
     text = path.read_text(encoding="utf-8")
-    assert set(re.findall(r'href="([^"#:]+)"', text)) == {
-        f"report-one/{name}" for name in FILES if name.startswith("one/")
-    }
+    links = {f"report-one/{name}" for name in FILES if name.startswith("one/")}
+    assert set(re.findall(r'href="([^"#:]+)"', text)) == links
     assert re.findall(r'<tr id="(\w+)"', text) == ["c9"]  # the row that its topic names
-    assert (tmp_path / "report.html").read_bytes() == page_before
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
     assert files.read_dataset(tmp_path / "report-one/one/panels.nc").attrs["seed"] == 3
 
@@ -375,54 +329,21 @@ def test_what_is_in_the_way_is_refused_before_work_begins(small, tmp_path):
         assert path.is_dir() or path.read_text(encoding="utf-8") == "mine"
 
 
-def results(page):
-    """Return the bytes of all data, drawings and parts, and the page, without what tells the time."""
-    found = {}
-    for path in page.parent.rglob("*"):
-        if path.suffix in (".nc", ".csv", ".svg"):
-            found[path.relative_to(page.parent)] = path.read_bytes()
-        elif path.suffix == ".json" and path.parent.name == "parts":
-            kept = json.loads(path.read_text(encoding="utf-8"))["content"]
-            found[path.relative_to(page.parent)] = {k: v for k, v in kept.items() if k != "seconds"}
-    return found, content(page)
-
-
-def changes_in_a_copy(folder, work, last=0):
-    """Let a copy of this process work, killed at its `last` change of a folder; return how many it made.
-
-    Changes are files that are opened to be written, renamed or removed: moments that depend on no clock.
-    """
-    made = [0]
-
-    def count(event, given):
-        writes = event == "open" and isinstance(given[2], int) and given[2] & (os.O_WRONLY | os.O_RDWR)
-        changes = writes or event in ("os.rename", "os.remove", "os.mkdir", "os.rmdir")
-        if changes and str(given[0]).startswith(str(folder)):
-            made[0] += 1
-            if made[0] == last:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the copy does not use
-        copy = os.fork()
-    if copy == 0:
-        try:
-            sys.addaudithook(count)
-            work()
-        finally:
-            os._exit(min(made[0], 255))
-    return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
-
-
 # A kill between a file and the note beside it: the next run says that it makes that file anew.
 @pytest.mark.filterwarnings("ignore:.*made anew:RuntimeWarning")
 def test_a_run_that_was_killed_continues_to_the_same_results(small, tmp_path):
-    whole, killed = write(tmp_path / "whole"), tmp_path / "killed"
-    changes = changes_in_a_copy(tmp_path / "counted", lambda: write(tmp_path / "counted"))
-    assert 20 < changes < 255
-    for last in np.random.default_rng(1).integers(1, changes, 5):
-        changes_in_a_copy(killed, lambda: write(killed), last)
-    assert results(write(killed)) == results(whole)
+    """A file is written whole, so that a kill leaves the first ones, here of twenty or more."""
+    whole = write(tmp_path / "whole").parent
+    made = sorted(below(whole), key=lambda name: (whole / name).stat().st_mtime_ns)
+    assert len(made) > 20
+    for count in range(1, len(made), 4):
+        killed = tmp_path / str(count)
+        for name in made[:count]:
+            (killed / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(whole / name, killed / name)
+        (killed / f".{'0' * 16}{files.PART}").write_text("half")
+        assert content(write(killed)) == content(whole / "report.html")
+        assert all((killed / name).read_bytes() == (whole / name).read_bytes() for name in FILES)
 
 
 def test_every_file_of_the_package_counts(tmp_path):
@@ -435,8 +356,7 @@ def test_every_file_of_the_package_counts(tmp_path):
     module.rename(module.with_name("losses.py"))
     seen.append(digest(tmp_path))
     assert len(set(seen)) == 4
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__" / "loss.pyc").write_bytes(b"compiled")
+    (tmp_path / "loss.pyc").write_bytes(b"compiled")
     assert digest(tmp_path) == seen[-1]
 
 
@@ -450,10 +370,8 @@ def test_only_the_ledger_runs_no_experiment_that_no_row_needs(small, tmp_path):
 def test_a_topic_that_needs_torch_is_left_out_without_it(small, monkeypatch, tmp_path):
     made, _ = small
     monkeypatch.setattr(cache.ResultCache, "is_available", staticmethod(lambda name: name != "two.losses"))
-    text = write(tmp_path).read_text(encoding="utf-8")
+    assert write(tmp_path).read_text(encoding="utf-8").count("This part is left out: it needs PyTorch") == 1
     assert made == ["run one", "show one", "C8", "C9"]
-    how = "pip install -e '.[torch]' in the checkout"
-    assert text.count(f"This part is left out: it needs PyTorch ({how})") == 1
 
 
 def test_panels_beside_each_other_scroll_on_a_phone():
@@ -462,13 +380,8 @@ def test_panels_beside_each_other_scroll_on_a_phone():
 
     for panels, columns, wide in ((draw, 2, 0), ([draw], 2, 0), ([draw, draw], 1, 0), ([draw, draw], 2, 1)):
         figure = Figure("name", "x_i > 0", "a < b", xr.Dataset(), panels, columns)
-        text = page.render_figure(
-            figure, "part-name", "<svg id='a' width='3'><g id='b'/></svg>", ["part/<name>.nc"]
-        )
+        svg = "<svg id='a' width='3'><g id='b'/></svg>"
+        text = page.render_figure(figure, "part-name", svg, ["part/<name>.nc"])
         assert ('class="plot wide"' in text) == wide, columns
-        assert "<svg id='part-name-drawing' " in text
-        assert re.search(
-            r"<figcaption>\s*a &lt; b\s<br>[^<]*<a [^>]*>[^<]*</a>\s*</figcaption>\s*</figure>\s*$", text
-        )
-        assert '<a href="part/&lt;name&gt;.nc">&lt;name&gt;.nc</a>' in text
-        assert '<h3>x<sub>i</sub> &gt; 0 <a class="anchor" href="#part-name"' in text
+        for part in ("<svg id='part-name-drawing' ", "x<sub>i</sub> &gt; 0", "a &lt; b", "&lt;name&gt;.nc<"):
+            assert part in text

@@ -11,9 +11,8 @@ P, RATIO = (0.05, 0.4), (0.25, 0.5)
 
 
 @pytest.fixture(scope="module")
-def trained():
+def trained(torch):
     """Four models of 8 features, briefly trained; weights kept."""
-    pytest.importorskip("torch", reason="training needs PyTorch")
     return rug.run_trained(8, P, RATIO, (1,), steps=100, evaluation_samples=2**14, keep_weights=True)
 
 
@@ -57,32 +56,25 @@ def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
     assert float(np.abs(wrong["z"]).max()) > 4.5
 
 
-def test_the_section_shows_all_of_its_topics(sections, tmp_path):
-    pytest.importorskip("torch", reason="training needs PyTorch")
+def test_the_section_shows_all_of_its_topics(torch, sections, tmp_path):
     models = {"n_features": 8, "p": (0.05, 0.4), "ratio": (0.25, 0.5), "seeds": range(2), "steps": 100}
+    finite = {"n_features": (16, 64), "samples": 50}
     tiny = {
-        "trained": models,
-        "linear_init": models | {"p": (0.05,), "ratio": (0.25,)},
-        "finite_sparse": {"n_features": (16, 64), "samples": 50},
-        "finite_dense": {"n_features": (16, 64), "samples": 50},
+        "trained": models, "linear_init": models | {"p": (0.05,), "ratio": (0.25,)},
+        "finite_sparse": finite, "finite_dense": finite,
         "checked": {"n_features": 8, "p": (0.1,), "ratio": (0.25,), "steps": 100, "samples": 10**4},
-    }
+    }  # fmt: skip
     _, shown = sections.show("rug", tiny, tmp_path)
     (table,) = shown["first weights"].tables
     assert {tuple(row[:2]) for row in table.rows} == {(0.05, 0.25)}  # where both kinds have models
 
 
 def test_models_stand_beside_the_rug_at_their_own_p_and_ratio(trained):
-    best = rug.run_theory(P, RATIO)["loss"]
-    optimum = [
-        float(best.sel(p=p, ratio=r))
-        for p, r in zip(*(trained[x].values for x in ("p", "ratio")), strict=True)
-    ]
+    optimum = rug.run_theory(P, RATIO)["loss"].sel(p=trained["p"], ratio=trained["ratio"]).values
     np.testing.assert_allclose((1 + trained["excess"]) * optimum, trained["loss"], rtol=1e-9)
     np.testing.assert_allclose(trained["excess_se"] * optimum, trained["loss_se"], rtol=1e-9)
-    np.testing.assert_array_equal(
-        nearest_ratio([0.115, 0.125, 0.2, 0.26, 0.48]), [0.12, 0.12, np.nan, 0.25, 0.5]
-    )
+    nearest = [0.12, 0.12, np.nan, 0.25, 0.5]
+    np.testing.assert_array_equal(nearest_ratio([0.115, 0.125, 0.2, 0.26, 0.48]), nearest)
 
 
 def test_means_have_students_intervals():
