@@ -66,10 +66,6 @@ def broken_by_arguments(name: str, signature: inspect.Signature) -> Iterator[str
     for argument in signature.parameters.values():
         if argument.name in KEYWORD_ONLY and argument.kind is not inspect.Parameter.KEYWORD_ONLY:
             yield f"{name}({argument.name}) is not keyword-only"
-        if argument.annotation is inspect.Parameter.empty:
-            yield f"{name}({argument.name}) has no type"
-    if signature.return_annotation is inspect.Signature.empty:
-        yield f"{name} returns no type"
 
 
 def broken_by_docstring(name: str, public: Any, signature: inspect.Signature) -> Iterator[str]:
