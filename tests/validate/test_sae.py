@@ -81,31 +81,18 @@ def test_decoder_norms_are_folded_as_saelens_folds_them():
 def test_live_objects_and_folders(tmp_path):
     from safetensors.numpy import save_file
 
-    rng = np.random.default_rng(8)
-    arrays = state(rng, "jumprelu")
-
-    class Live(torch.nn.Module):
-        class cfg:
-            apply_b_dec_to_input = False
-            normalize_activations = "none"
-
-            @classmethod
-            def architecture(cls):
-                return "jumprelu"
-
-        def __init__(self):
-            super().__init__()
-            for name, one in arrays.items():
-                setattr(self, name, torch.nn.Parameter(one))
-
-    live = sp.Model.of(Live())
+    arrays = state(np.random.default_rng(8), "jumprelu")
+    x = np.random.default_rng(9).normal(size=(50, D))
+    want = forward(arrays, torch.tensor(x), False, "jumprelu")[1]
+    settings = {"apply_b_dec_to_input": False, "normalize_activations": "none"}
+    live = torch.nn.Module()
+    live.cfg = SimpleNamespace(**settings, architecture=lambda: "jumprelu")
+    for name, one in arrays.items():
+        setattr(live, name, torch.nn.Parameter(one))
     save_file({name: one.numpy() for name, one in arrays.items()}, tmp_path / "sae_weights.safetensors")
-    settings = {"architecture": "jumprelu", "apply_b_dec_to_input": False, "normalize_activations": "none"}
-    (tmp_path / "cfg.json").write_text(json.dumps(settings))
-    for place in (tmp_path, tmp_path / "sae_weights.safetensors", str(tmp_path)):
-        saved = sp.Model.of(place)
-        for name in ("W_in", "b_in", "W_out", "b", "thresholds"):
-            assert np.array_equal(getattr(saved, name), getattr(live, name))
+    (tmp_path / "cfg.json").write_text(json.dumps(settings | {"architecture": "jumprelu"}))
+    for place in (live, tmp_path, tmp_path / "sae_weights.safetensors", str(tmp_path)):
+        np.testing.assert_allclose(sp.Model.of(place)(x), want, atol=1e-12)
 
 
 def test_the_answer():
@@ -115,10 +102,7 @@ def test_the_answer():
     assert found.absorbed(0, 1) == pytest.approx(1.0)
     assert found.l0 == pytest.approx([0.3, 0.2])
     assert float(found.mse) == pytest.approx(0.0, abs=1e-14)
-    assert found.to_dataset()["f1"].dims == ("latent", "feature")
     np.testing.assert_array_equal(found.plot().images[0].get_array(), found.f1)
-    assert found.plot(what="cosines").get_title() == "cosines"
-    assert "2409.14507" in found.cite()
     # The parent's latent is on with the parent in 3 of 5 cases: precision 1, recall 3/5.
     for line in (
         "explained variance     100 %", "latents on             0.5 of 2, dead 0",
@@ -126,16 +110,16 @@ def test_the_answer():
         "absorption             largest 1 (feature 0 by feature 1)",
     ):  # fmt: skip
         assert line in found.lines
-    with pytest.raises(ValueError, match=r"`model` must have hidden ReLUs .*got Model"):
-        sp.sae(sp.Model(np.eye(2)), 0.1)
 
 
-def test_f1_says_how_many_features_have_no_latent():
+def test_f1_is_a_mean_over_all_features_and_over_those_that_have_a_latent():
     law = Features(4, 0.1, "binary")
-    for bias, mean, without in ((0.0, "0.5", 2), (-2.0, "0", 4)):
-        model = sp.Model(np.eye(4)[:2], b_in=bias, hidden="relu", output="identity")
+    some = " F1 of matched latents mean 1, worst 1 (feature 1)"
+    for bias, mean, without, matched in ((0.0, "0.5", 2, some), (-2.0, "0", 4, "")):
+        model = sp.Model(np.eye(4)[[1, 3]], b_in=bias, hidden="relu", output="identity")
         words = " ".join(str(sp.sae(model, law)).split())
-        assert f"F1 mean {mean} over 4 features, {without} of them without a latent of their own" in words
+        latents = "without a latent of their own; at most 0.5 with 2 latents"
+        assert f"F1 mean {mean} over 4 features, {without} of them {latents}{matched}" in words
 
 
 def test_the_command(tmp_path, capsys):
@@ -146,19 +130,14 @@ def test_the_command(tmp_path, capsys):
     np.savez(tmp_path / "phi.npz", phi=phi)
     call = ["sae", str(tmp_path / "sae.npz"), "--dictionary", str(tmp_path / "phi.npz"), "--p", "0.1",
             "--subtract-b-dec", "yes"]  # fmt: skip
-    assert cli.main([*call, "--json", "--plot", str(tmp_path / "f1.png")]) == 0
+    assert cli.main([*call, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     found = measure(autoencoder_of(arrays, apply_b_dec_to_input=True), Features(3, 0.1), phi)
     assert said["mse"] == pytest.approx(found.mse)
     assert said["f1"] == pytest.approx(found.f1)
-    assert (tmp_path / "f1.png").stat().st_size > 0
-    assert cli.main(call) == 0
-    assert "mean squared error" in capsys.readouterr().out
     np.savez(tmp_path / "two.npz", phi=phi, more=phi)
     assert cli.main([*call[:3], str(tmp_path / "two.npz"), *call[4:]]) != 0
     assert "`dictionary` must be a file of one matrix; got 2 arrays" in capsys.readouterr().err
-    assert cli.main(["ceiling", str(tmp_path / "none.npz"), "--p", "0.1"]) == 2
-    assert "`dictionary` must be an .npz" in capsys.readouterr().err
 
 
 def test_the_ceiling(tmp_path, capsys):
@@ -173,19 +152,13 @@ def test_the_ceiling(tmp_path, capsys):
     for what in ("f1", "mse", "explained_variance"):
         drawn = found.plot(what=what).get_lines()[0].get_ydata()
         np.testing.assert_array_equal(drawn, getattr(found, what)[0])
-    assert "2407.14435" in found.cite()
-    with pytest.raises(ValueError, match=r"`what` must be .*got 'recall'"):
-        found.plot(what="recall")
     assert sp.ceiling(0.1, np.random.default_rng(1).normal(size=(4, 12)), samples=300).certainty == "measured"
     np.savez(tmp_path / "phi.npz", phi=phi)
     np.savez(tmp_path / "x.npz", x=Features(3, 0.1).sample(2000, 5))
     call = ["ceiling", str(tmp_path / "phi.npz"), "--p", "0.1", "--l0", "0.2", "0.3", "--samples", "500"]
-    assert cli.main([*call, "--seed", "4", "--json", "--plot", str(tmp_path / "c.png")]) == 0
+    assert cli.main([*call, "--seed", "4", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert (printed["f1"], printed["exact"]) == (found.f1.tolist(), found.exact.tolist())
-    assert (tmp_path / "c.png").stat().st_size > 0
-    assert cli.main(call) == 0
-    assert "F1, pursuit" in capsys.readouterr().out
     few = sp.ceiling(Features(3, 0.1).sample(2000, 5), phi, l0=[0.3], samples=500)
     assert few.lines[-1].startswith("1,000 of 2,000 draws taken")
     draws = [*call[:2], "--draws", str(tmp_path / "x.npz")]
@@ -194,6 +167,7 @@ def test_the_ceiling(tmp_path, capsys):
     for words, message in (
         ([*draws, "--p", "0.1"], "`draws` must stand without --p; got both"),
         ([*draws, "--values", "binary"], "`draws` must stand without --values; got both"),
+        (["ceiling", str(tmp_path / "none.npz"), "--p", "0.1"], "`dictionary` must be an .npz"),
         ([*call[:4], "--l0", "9"], "`l0` must lie in (0, 3); got 9"),
     ):
         assert cli.main(words) == 2
@@ -217,8 +191,6 @@ def test_too_many_patterns_of_exactly_k_features_are_measured_on_samples(monkeyp
     monkeypatch.setattr("superposition.validate.api.sae._SECONDS", 1e-3)
     assert sp.sae(sae, groups).method == "samples"
     assert sp.sae(sae, 0.1).method == "samples"
-    with pytest.raises(ValueError, match="`tol` must"):
-        sp.sae(sae, law, tol=2.0)
 
 
 def test_an_error_is_large_beside_the_variance_of_the_activations(monkeypatch):
@@ -254,19 +226,6 @@ def test_absorption_is_of_pairs_that_are_on_together_more_often_than_by_chance()
     assert said(absorption=0.5 * shares) == [f"{largest} 0.35 (feature 1 by feature 2)"]
     assert said(error=0.7) == ["absorption             none"]
     assert said(pairs=np.outer(p, p)) == []
-
-
-def test_f1_is_a_mean_over_all_features_and_over_those_that_have_a_latent():
-    lines = importlib.import_module("superposition.validate.api.sae")._f1_lines
-    all_matched, none = np.ones(3, bool), np.zeros(3, bool)
-    best = np.array([0.9, 0.3, 0.6])
-    assert lines(best, all_matched, 3) == ["F1 of matched latents  mean 0.6, worst 0.3 (feature 1)"]
-    over_all, matched = lines(best * [1, 0, 1], np.array([True, False, True]), 2)
-    most = "1 of them without a latent of its own; at most 0.6667 with 2 latents"
-    assert over_all == f"F1                     mean 0.5 over 3 features, {most}"
-    assert matched == "F1 of matched latents  mean 0.75, worst 0.6 (feature 2)"
-    start = "F1                     mean 0 over 3 features, 3 of them without a latent of their own"
-    assert lines(0 * best, none, 4) == [start]
 
 
 @pytest.mark.parametrize("turned", [False, True])
