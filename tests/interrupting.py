@@ -1,23 +1,17 @@
-"""Interrupt a call at several moments: ``python interrupting.py NAME MOMENTS [WHERE]``.
+"""Interrupt one of `CALLS` at several moments: ``python interrupting.py NAME MOMENTS``.
 
-The call is one of `CALLS`. WHERE is ``script`` (this process), ``notebook`` (a kernel of Jupyter's),
-``fresh`` (the first call of new processes, from the import on) or ``compile`` (that, nothing compiled kept).
-Prints for each moment the seconds of processor time, and of the clock, between the signal and the exception;
-in a notebook also those until the cell has ended, whose traceback IPython formats. The result after each
-interrupt is compared with the first, to the bit.
+Prints for each moment the seconds of processor time between the signal and the exception. The result after
+each interrupt is compared with the first, to the bit. First calls are those of `theory/test_interrupts.py`.
 """
 
-import ast
 import hashlib
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -80,49 +74,29 @@ CALLS = {
 }
 
 
-HERE = Path(__file__).parent
-
-
 def moments_within(count):
     """Return so many moments between the beginning of a call and a little before its end, in calls."""
     rng = random.Random(0)
     return [(k + rng.random()) / (1.2 * count) for k in range(count)]
 
 
-def measure(call):
-    """Return what a call returns, and the seconds that it takes."""
-    begun = time.perf_counter()
-    return call(), time.perf_counter() - begun
-
-
-def processor_seconds(pid):
-    """Return the processor time that another process has used."""
-    import psutil
-
-    times = psutil.Process(pid).cpu_times()
-    return times.user + times.system
-
-
-def report(*seconds):
-    """Print what one moment gave."""
-    print(*(f"{number:.3f}" for number in seconds), flush=True)
-
-
-def interrupt_script(name, count):
-    """Interrupt calls in this process; return how many were, and the seconds of a call."""
+def main(name, count):
+    """Interrupt a call so many times, between its beginning and its end."""
     os.setpgrp()  # signals go to all processes of a group, as a terminal's do
-    call = CALLS[name]
+    call, sent, caught = CALLS[name], [], 0
     first = digest(call())
-    again, length = measure(lambda: digest(call()))
-    assert again == first, "the second call differs from the first"
-    caught = 0
+
+    def seconds_again():
+        begun = time.perf_counter()
+        assert digest(call()) == first, "another call differs from the first"
+        return time.perf_counter() - begun
+
+    def send():
+        sent.append(time.process_time())
+        os.killpg(os.getpgrp(), signal.SIGINT)
+
+    length = seconds_again()
     for part in moments_within(count):
-        sent = []
-
-        def send(sent=sent):
-            sent.append((time.process_time(), time.perf_counter()))
-            os.killpg(os.getpgrp(), signal.SIGINT)
-
         timer, is_running = threading.Timer(part * length, send), True
         try:
             timer.start()
@@ -133,125 +107,10 @@ def interrupt_script(name, count):
         except KeyboardInterrupt:
             if is_running:
                 caught += 1
-                report(time.process_time() - sent[0][0], time.perf_counter() - sent[0][1])
-        again, seconds = measure(lambda: digest(call()))
-        assert again == first, "the call after an interrupt differs"
-        length = min(length, seconds)
-    return caught, length
-
-
-NOTEBOOK = """
-import time
-from interrupting import CALLS, digest
-call, caught = CALLS[{name!r}], (0.0, 0.0)
-first = digest(call())
-"""
-CELL = """
-try:
-    call()
-except KeyboardInterrupt:
-    caught = time.process_time(), time.perf_counter()
-    raise
-"""
-
-
-def interrupt_notebook(name, count):
-    """Interrupt calls in a notebook's kernel; return how many were, and the seconds of a call."""
-    from jupyter_client.manager import start_new_kernel
-
-    kernel, client = start_new_kernel(kernel_name="python3", env=dict(os.environ), cwd=str(HERE))
-
-    def send(code):
-        message = client.execute(code, user_expressions={"caught": "caught"}, stop_on_error=False)
-        return lambda: next(
-            reply["content"]
-            for reply in iter(lambda: client.get_shell_msg(timeout=600), None)
-            if reply["parent_header"].get("msg_id") == message
-        )
-
-    def run(code):
-        reply = send(code)()
-        assert reply["status"] == "ok", reply
-        return ast.literal_eval(reply["user_expressions"]["caught"]["data"]["text/plain"])
-
-    try:
-        run(NOTEBOOK.format(name=name))
-        _, length = measure(lambda: run("assert digest(call()) == first"))
-        caught = 0
-        for part in moments_within(count):
-            answer = send(CELL)
-            time.sleep(part * length)
-            used, begun = processor_seconds(kernel.provisioner.pid), time.perf_counter()
-            kernel.interrupt_kernel()
-            reply = answer()
-            shown = time.perf_counter() - begun
-            (took, clock), seconds = measure(lambda: run("assert digest(call()) == first"))
-            length = min(length, seconds)
-            if reply["status"] != "ok":
-                assert reply["ename"] == "KeyboardInterrupt", reply
-                caught += 1
-                report(took - used, clock - begun, shown)
-    finally:
-        client.stop_channels()
-        kernel.shutdown_kernel(now=True)
-    return caught, length
-
-
-FRESH = """
-import signal
-print("begun", flush=True)
-try:
-    import interrupting
-    answer = interrupting.digest(interrupting.CALLS[{name!r}]())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    print(answer, flush=True)
-except KeyboardInterrupt:
-    print("KeyboardInterrupt", flush=True)
-import interrupting
-print(interrupting.digest(interrupting.CALLS[{name!r}]()), flush=True)
-"""
-
-
-def interrupt_fresh(name, count, is_compiled):
-    """Interrupt the first calls of new processes; return how many were, and the seconds of a call."""
-    command = [sys.executable, "-c", FRESH.format(name=name)]
-
-    def start(folder):
-        cache = {} if is_compiled else {"NUMBA_CACHE_DIR": tempfile.mkdtemp(dir=folder)}
-        options = {"cwd": HERE, "env": {**os.environ, **cache}, "text": True}
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, **options)
-        assert process.stdout.readline() == "begun\n"
-        return process, time.perf_counter()
-
-    with tempfile.TemporaryDirectory() as folder:
-        process, begun = start(folder)
-        first, length, caught = process.stdout.readline(), time.perf_counter() - begun, 0
-        process.communicate()
-        for part in moments_within(count):
-            process, _ = start(folder)
-            time.sleep(part * length)
-            used, begun = processor_seconds(process.pid), time.perf_counter()
-            process.send_signal(signal.SIGINT)
-            line = process.stdout.readline()
-            if line == "KeyboardInterrupt\n":
-                caught += 1
-                report(processor_seconds(process.pid) - used, time.perf_counter() - begun)
-            else:
-                assert line == first, "the interrupted call differs"
-            rest, _ = process.communicate()
-            assert process.returncode == 0, f"the call after an interrupt at {part * length:.2f} s fails"
-            assert rest == first, "the call after an interrupt differs"
-    return caught, length
-
-
-def main(name, count, where="script"):
-    """Interrupt a call so many times, between its beginning and its end."""
-    if where in ("script", "notebook"):
-        caught, length = (interrupt_script if where == "script" else interrupt_notebook)(name, count)
-    else:
-        caught, length = interrupt_fresh(name, count, where == "fresh")
+                print(f"{time.process_time() - sent[-1]:.3f}", flush=True)
+        length = min(length, seconds_again())
     print(f"{caught} of {count} interrupted a call of {length:.2f} s")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])
+    main(sys.argv[1], int(sys.argv[2]))
