@@ -312,10 +312,6 @@ def test_the_command_sweeps_and_goes_on(tmp_path, capsys):
     ds = files.read_dataset(tmp_path / "x.nc")
     assert float(ds["loss"].sel(p=0.1, ratio=0.5)) == rug.optimum(0.1, 0.5).loss
     assert "chunk" not in captured.err  # all was there
-    (tmp_path / "store" / "loss" / "c" / "0" / "0").write_bytes(b"")
-    assert cli.main(words) == 2
-    line = capsys.readouterr().err
-    assert (line.count("\n"), "remove its damaged chunk loss/c/0/0" in line) == (1, True)
 
 
 def test_a_cell_has_the_range_of_an_array_or_its_first_words():
@@ -339,21 +335,6 @@ def test_a_list_is_an_axis_also_for_arguments_that_are_lists(tmp_path, capsys):
     assert (both["polysemantic"].sel(scale=1.0) == ds["polysemantic"]).all()
     given = points.make_plan("relu.trained", {"cases": [[2, 1, 0.1], [3, 2, 0.5]]}, {}, (), None, None)
     assert given.axes["cases"] == [[[2, 1, 0.1]], [[3, 2, 0.5]]]
-
-
-def test_a_bad_command_is_one_line(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    train = "validate.training.train n_features=[4] n_hidden=2 p=0.1 seed=0 checkpoint=x"
-    for words, message in (
-        ("theory.rug.sigma p=0.1 ratio=1", "`settings` must hold an axis of the grid, a list such as p="),
-        (train, "`checkpoint` must be left out.*got 'x'"),
-        ('rug.reference folder=["x"]', r"`folder` must be left out.*got \['x'\]"),
-    ):
-        assert cli.main(["sweep", *words.split(), "--store", "s", "--jobs", "0"]) == 2
-        line = capsys.readouterr().err
-        assert line.count("\n") == 1
-        assert re.search(message, line)
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- Files that are damaged ---------------------------------------------------------------------------------
