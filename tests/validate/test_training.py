@@ -2,7 +2,6 @@
 
 import random
 import re
-import sys
 
 import numba
 import numpy as np
@@ -177,17 +176,9 @@ UNEQUAL = Features(4, [0.5, 0.3, 0.2, 0.1], "half-normal", importance=[1, 2, 4, 
 
 def test_a_law_that_a_number_says_gives_the_bits_of_the_number():
     assert_same(train(4, 2, Features(4, 0.3), [0, 1], **SHORT), train(4, 2, 0.3, [0, 1], **SHORT))
-    assert train(4, 2, UNEQUAL, 0, **SHORT)["p"].item() == pytest.approx(0.275)  # the mean of others
-
-
-def test_importance_decides_which_features_are_kept():
-    law = Features(6, 0.3, importance=[1, 1, 1, 1, 30, 30])
-    ds = train(6, 2, law, [0, 1], steps=1500, schedule="converged", **SMALL | {"evaluation_samples": None})
-    size = np.abs(ds.diagonal.values[0])
-    assert np.all(size[:, 4:] > 0.8)
-    assert np.all(ds.loss < 0.5 * float(np.mean(law.importance * law.variance)))
-    assert ds.p.values.tolist() == pytest.approx([0.3, 0.3])
-    np.testing.assert_array_equal(ds.law_importance, law.importance)
+    ds = train(4, 2, UNEQUAL, 0, **SHORT)
+    assert ds["p"].item() == pytest.approx(0.275)  # the mean of others
+    np.testing.assert_array_equal(ds.law_importance, UNEQUAL.importance)
 
 
 def test_features_of_a_group_are_trained_and_evaluated():
@@ -334,12 +325,6 @@ def test_cuda_is_rejected_where_there_is_none(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match=r"`device` must be 'auto' or 'cpu' .*; got 'cuda'"):
         train(4, 2, 0.3, 0, device="cuda")
-
-
-def test_missing_torch_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"pip install -e '\.\[torch\]' in the checkout"):
-        train(4, 2, 0.3, 0, **SMALL)
 
 
 def test_grid_is_the_product():

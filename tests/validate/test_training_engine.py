@@ -20,6 +20,11 @@ def model(n_features=16, n_hidden=5, p=0.3, seed=0, tied=False, init="aligned", 
     return engine.new_model(torch, torch.device(device), n_features, n_hidden, p, seed, tied, init)
 
 
+def first_weights(*shape, **how):
+    item = model(*shape, **how)
+    return engine.unpack_parameters(item, item.parameters.numpy())
+
+
 def draws(p, shape, device="cpu", seed=0):
     x = torch.empty(shape, device=device)
     data.sampler(torch, p, torch.device(device))(x, torch.Generator(device).manual_seed(seed))
@@ -118,7 +123,7 @@ def test_uniform_features_have_their_law(device, p):
 
 
 def test_aligned_weights_start_as_a_gram_matrix_of_unit_vectors():
-    W_out, W_in, b = engine.unpack_parameters(model(), model().parameters.numpy())
+    W_out, W_in, b = first_weights()
     # float32 rounding of a sum of 5 squares.
     np.testing.assert_allclose(np.diagonal(W_out @ W_in), 1, rtol=1e-6)
     np.testing.assert_array_equal(W_out, W_in.T)
@@ -126,8 +131,7 @@ def test_aligned_weights_start_as_a_gram_matrix_of_unit_vectors():
 
 
 def test_linear_weights_have_the_law_of_torch():
-    ours = model(400, 100, init="linear")
-    W_out, W_in, b = engine.unpack_parameters(ours, ours.parameters.numpy())
+    W_out, W_in, b = first_weights(400, 100, init="linear")
     # Kolmogorov-Smirnov against U(±1/sqrt(fan_in)), three tests at a false-alarm rate of 1e-4.
     for weights, fan_in in ((W_in, 400), (W_out, 100), (b, 100)):
         bound = fan_in**-0.5
@@ -135,11 +139,9 @@ def test_linear_weights_have_the_law_of_torch():
 
 
 def test_normal_weights_have_the_law_of_liu_et_al():
-    ours = model(400, 100, init="normal", tied=True)
-    W_out, W_in, b = engine.unpack_parameters(ours, ours.parameters.numpy())
+    W_out, W_in, b = first_weights(400, 100, init="normal", tied=True)
     np.testing.assert_array_equal(W_out, W_in.T)
-    loose = model(400, 100, init="normal")
-    free = engine.unpack_parameters(loose, loose.parameters.numpy())
+    free = first_weights(400, 100, init="normal")
     assert abs(np.corrcoef(free[0].ravel(), free[1].T.ravel())[0, 1]) < 4 / 200  # four standard errors
     # Two tests at a false-alarm rate of 1e-4.
     for weights, scale in ((W_out, 0.1), (b, 1.0)):
@@ -277,11 +279,10 @@ def test_a_captured_step_is_the_step(monkeypatch, law):
 def test_fused_adam_is_adam(monkeypatch):
     rates = np.array([3e-3, 1e-2]) * np.linspace(1, 0.1, 20)[:, None]
     byhand, fused = ([model(seed=seed) for seed in (0, 1)] for _ in range(2))
-    for part in (rates[:8], rates[8:]):  # the count of steps goes on
-        engine.run_block(torch, byhand, part, 64)
-    monkeypatch.setattr(engine, "_adam_update", engine._fused_adam_update)
-    for part in (rates[:8], rates[8:]):
-        engine.run_block(torch, fused, part, 64)
+    for models, update in ((byhand, engine._adam_update), (fused, engine._fused_adam_update)):
+        monkeypatch.setattr(engine, "_adam_update", update)
+        for part in (rates[:8], rates[8:]):  # the count of steps goes on
+            engine.run_block(torch, models, part, 64)
     for manual, automatic, total in zip(byhand, fused, rates.sum(axis=0), strict=True):
         # Roundings in the gradients move the sum of steps by a small share of it, as above.
         assert (manual.parameters - automatic.parameters).abs().max() < 1e-4 * total
@@ -295,9 +296,8 @@ def test_a_cuda_graph_is_the_step(law):
     rates = np.full((12, 2), 3e-3)
     plain, repeated = ([model(p=law, seed=seed, device="cuda") for seed in (0, 1)] for _ in range(2))
     losses = engine.run_block(torch, plain, rates, 64)
-    np.testing.assert_allclose(
-        engine.run_block(torch, repeated, rates, 64, cuda_graph=True), losses, rtol=6e-5
-    )
+    again = engine.run_block(torch, repeated, rates, 64, cuda_graph=True)
+    np.testing.assert_allclose(again, losses, rtol=6e-5)
     for stepped, replayed in zip(plain, repeated, strict=True):
         assert torch.equal(stepped.generator.get_state(), replayed.generator.get_state())
 
@@ -360,11 +360,8 @@ def test_weight_statistics_agree_with_plain_loops():
         "lyapunov_mean": np.mean(ratios), "dropped": 1 / n,
     }  # fmt: skip
     copy = M.copy()
-    statistics = weight_statistics(M, b)
-    assert statistics.keys() == expected.keys()
-    for name, value in expected.items():
-        # Sums of seven numbers of order one.
-        assert statistics[name] == pytest.approx(value, rel=1e-12, abs=1e-14), name
+    # Sums of seven numbers of order one.
+    assert weight_statistics(M, b) == pytest.approx(expected, rel=1e-12, abs=1e-14)
     np.testing.assert_array_equal(M, copy)
 
 
@@ -373,9 +370,8 @@ def test_weight_statistics_at_the_edges():
     assert statistics["lyapunov_max"] == statistics["row_variance_mean"] == statistics["dropped"] == 0
     # Scaling leaves Λ as it is, even where cubes would underflow.
     M = np.arange(9.0).reshape(3, 3)
-    assert weight_statistics(1e-200 * M, np.zeros(3))["lyapunov_max"] == pytest.approx(
-        weight_statistics(M, np.zeros(3))["lyapunov_max"], rel=1e-12, abs=0
-    )
+    tiny, plain = (weight_statistics(scale * M, np.zeros(3))["lyapunov_max"] for scale in (1e-200, 1.0))
+    assert tiny == pytest.approx(plain, rel=1e-12, abs=0)
     # Far below ratio = p all diagonal elements are small, and none is dropped.
     assert weight_statistics(0.01 * np.eye(3), np.zeros(3))["dropped"] == 0
     for share, dropped in ((0.9, 1 / 3), (1.1, 0)):
