@@ -63,8 +63,6 @@ RUN = (
 
 
 def test_all_kinds_are_there():
-    assert len(PYTHON) > 10
-    assert len(LINES) > 15
     assert {"README 0", "index.rst 0"} <= set(PYTHON)
 
 

@@ -253,11 +253,7 @@ def test_the_ceiling_of_fewer_latents_is_what_saelens_measures():
         for ours, error, theirs in (
             (found.f1, found.f1_error[k, 0], [part.classification.f1_score for part in parts]),
             (found.l0, found.l0_error[k, 0], [part.sae_l0 for part in parts]),
-            (
-                found.explained_variance,
-                found.mse_error[k, 0] / variance,
-                explained,
-            ),
+            (found.explained_variance, found.mse_error[k, 0] / variance, explained),
         ):
             assert differs(ours[k, 0], theirs, error) < TAIL, found.decoders[k]
     assert (found.uniqueness[:-1] == 1.0).sum() >= 9
