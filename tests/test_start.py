@@ -1,8 +1,6 @@
 """The nine tasks of the first page of the documentation: each block runs as printed, and answers."""
 
 import re
-import textwrap
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,13 +10,12 @@ import superposition as sp
 from superposition.validate.api.predict import LOWER_BOUND
 from superposition.validate.runner import sweep
 
-PAGE = (Path(__file__).parents[1] / "docs" / "start.rst").read_text("utf-8")
+from .test_printed import PYTHON
+
 pytestmark = [pytest.mark.printed, pytest.mark.usefixtures("found_once")]
 NAMES = ("should reach", "trained", "diagram", "geometry", "pairs", "widths", "sweep", "decoders", "paper")
-BLOCKS = re.findall(
-    r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", PAGE.partition("Nine tasks as code")[2], re.M
-)
-TASKS = dict(zip(NAMES, map(textwrap.dedent, BLOCKS), strict=True))
+_, *BLOCKS = (block for name, block in PYTHON.items() if name.startswith("start.rst"))
+TASKS = dict(zip(NAMES, BLOCKS, strict=True))
 
 
 @pytest.fixture

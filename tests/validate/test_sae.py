@@ -1,4 +1,7 @@
-"""Autoencoders in the API: SAELens' conventions against forward passes written from its formulas."""
+"""Autoencoders in the API: SAELens' conventions against forward passes written from its formulas.
+
+At the end the verdict: at the optimum of its objective as far as is known, above it, unfinished.
+"""
 
 import importlib
 import json
@@ -8,12 +11,13 @@ import numpy as np
 import pytest
 
 import superposition as sp
-from superposition.solvers.sae import ceiling, fold_norms, measure
+from superposition.solvers import sae as solver
 from superposition.theory.features import Features, parent_child, synchronous
 from superposition.validate import cli
 from superposition.validate.loading import autoencoder_of
 
 torch = pytest.importorskip("torch", reason="SAELens' autoencoders are PyTorch's")
+api = importlib.import_module("superposition.validate.api.sae")  # the function has the same name
 D, LATENTS = 5, 7
 
 
@@ -65,17 +69,12 @@ def test_decoder_norms_are_folded_as_saelens_folds_them():
         "b_enc": arrays["b_enc"] * norms, "threshold": arrays["threshold"] * norms, "b_dec": arrays["b_dec"],
     }  # fmt: skip
     x = torch.tensor(rng.normal(size=(500, D)))
-    found = fold_norms(autoencoder_of(arrays, apply_b_dec_to_input=True))
+    found = solver.fold_norms(autoencoder_of(arrays, apply_b_dec_to_input=True))
     h, out = forward(by_hand, x, True, "jumprelu")
     before, _ = forward(arrays, x, True, "jumprelu")
     np.testing.assert_allclose(found(x.numpy()), out.numpy(), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(h, before * norms, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(found.W_out, axis=0), 1.0)
-    law = Features(D, 0.3)
-    one, other = (measure(sae, law) for sae in (autoencoder_of(arrays, apply_b_dec_to_input=True), found))
-    assert other.mse == pytest.approx(one.mse, abs=1e-6)
-    assert other.l0 == pytest.approx(one.l0, abs=1e-6)
-    assert other.l1 == pytest.approx(one.l1 * norms.numpy(), abs=1e-6)
 
 
 def test_live_objects_and_folders(tmp_path):
@@ -132,7 +131,7 @@ def test_the_command(tmp_path, capsys):
             "--subtract-b-dec", "yes"]  # fmt: skip
     assert cli.main([*call, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    found = measure(autoencoder_of(arrays, apply_b_dec_to_input=True), Features(3, 0.1), phi)
+    found = solver.measure(autoencoder_of(arrays, apply_b_dec_to_input=True), Features(3, 0.1), phi)
     assert said["mse"] == pytest.approx(found.mse)
     assert said["f1"] == pytest.approx(found.f1)
     np.savez(tmp_path / "two.npz", phi=phi, more=phi)
@@ -143,7 +142,7 @@ def test_the_command(tmp_path, capsys):
 def test_the_ceiling(tmp_path, capsys):
     phi = np.random.default_rng(2).normal(size=(2, 3))
     found = sp.ceiling(Features(3, 0.1), phi, l0=[0.2, 0.3], samples=500, rng=4)
-    same = ceiling(Features(3, 0.1), phi, [0.2, 0.3], samples=500, rng=4)
+    same = solver.ceiling(Features(3, 0.1), phi, [0.2, 0.3], samples=500, rng=4)
     np.testing.assert_array_equal(found.f1, same.f1)
     assert found.certainty == "exact"
     best = found.models[4][0]
@@ -188,15 +187,14 @@ def test_too_many_patterns_of_exactly_k_features_are_measured_on_samples(monkeyp
     exact = sp.sae(sae, groups)
     assert (exact.method, exact.l0) == ("exact", pytest.approx(np.full(20, 0.2 * 0.8)))
     # A minute, where it is not a test.
-    monkeypatch.setattr("superposition.validate.api.sae._SECONDS", 1e-3)
+    monkeypatch.setattr(api, "_SECONDS", 1e-3)
     assert sp.sae(sae, groups).method == "samples"
     assert sp.sae(sae, 0.1).method == "samples"
 
 
 def test_an_error_is_large_beside_the_variance_of_the_activations(monkeypatch):
     """They are (2 x_1, x_2, x_3) here, of 4 + 1 + 1 times the variance p/3 - p^2/4 of a feature."""
-    api, asked = importlib.import_module("superposition.validate.api.sae"), []
-    right = api.certainty_with
+    asked, right = [], api.certainty_with
     monkeypatch.setattr(api, "certainty_with", lambda *given: asked.append(given) or right(*given))
     for read in (0.0, 0.5, 1.0):  # of the first direction; the last autoencoder has no error
         W = np.diag([read, 1.0, 1.0])
@@ -210,14 +208,13 @@ def test_an_error_is_large_beside_the_variance_of_the_activations(monkeypatch):
 
 def test_absorption_is_of_pairs_that_are_on_together_more_often_than_by_chance():
     """Features 0 and 1 are on together by chance, 0 and 2 more often, 1 and 2 too seldom for samples."""
-    lines = importlib.import_module("superposition.validate.api.sae")._absorption_lines
     p = np.array([0.1, 0.01, 0.05])
     pairs = np.outer(p, p) + np.array([[0, 0, 0.02], [0, 0, 3e-4], [0.02, 3e-4, 0]])
     shares = np.array([[0.0, 0.95, 0.2], [0.1, 0.0, 0.7], [0.6, 0.05, 0.0]])
 
     def said(method="exact", error=0.0, absorption=shares, pairs=pairs):
-        return lines(SimpleNamespace(p=p, pairs=pairs, method=method, firing_error=error,
-                                     absorption=lambda: absorption))  # fmt: skip
+        found = {"p": p, "pairs": pairs, "method": method, "firing_error": error}
+        return api._absorption_lines(SimpleNamespace(**found, absorption=lambda: absorption))
 
     largest = "absorption             largest"
     many = "; 2 pairs at 0.5 or more"
@@ -252,3 +249,72 @@ def test_a_configuration_overrules_what_gemma_scope_does(tmp_path):
         tensors = {name: torch.tensor(array) for name, array in arrays.items()}
         want = forward(tensors, torch.tensor(x), subtracts, "jumprelu")[1]
         np.testing.assert_allclose(sp.Model.of(tmp_path)(x), want, atol=1e-12)
+
+
+# --- Verdict ------------------------------------------------------------------------------------------------
+
+Objective = solver.AutoencoderObjective
+BINARY_PAIR = Features(2, 0.5, "binary", groups=[parent_child(0, [1], p_parent=0.25, p_child=0.2)])
+TRUE, DEAD = (sp.Model(np.eye(2), b, "relu", np.eye(2), output="identity") for b in (-0.05, -2.0))
+
+
+@pytest.fixture(scope="module")
+def best():
+    objective = Objective(BINARY_PAIR, np.eye(2), l1=0.2)
+    return solver.best_autoencoder(objective, 2, decoder_bias=False, starts=8)
+
+
+def test_an_autoencoder_at_the_optimum_of_its_objective_is_left_alone(best):
+    found = sp.sae(best.sae, BINARY_PAIR, l1=0.2)
+    assert (found.verdict, found.objective) == ("best known", pytest.approx(best.value, abs=1e-9))
+    assert found.advice.startswith("Leave it: neither descent nor")
+    # The hierarchy is absorbed: by the theorem of the page the least objective shrinks each pattern.
+    mu = 0.1
+    least = 0.2 * (2 * mu - mu**2) + 0.05 * (2 * np.sqrt(2) * mu - mu**2)
+    assert found.objective == pytest.approx(least, abs=1e-6)
+
+
+def test_an_autoencoder_that_is_not_trained_is_told_to_train_on():
+    found = sp.sae(TRUE, BINARY_PAIR, l1=0.2)
+    assert found.verdict == "unfinished"
+    assert found.objective > found.descended + 1e-3 > found.best_known
+    assert "Train on: descent from here goes down by" in str(found)
+    assert not hasattr(sp.sae(TRUE, BINARY_PAIR), "verdict"), "no penalty, no verdict"
+
+
+def test_a_dead_autoencoder_is_stuck():
+    found = sp.sae(DEAD, BINARY_PAIR, l1=0.2)
+    assert found.verdict == "stuck"
+    assert found.objective == pytest.approx(0.3) == found.descended
+    assert "Start again from other weights" in found.advice
+
+
+def test_without_time_nothing_is_known(best):
+    assert sp.sae(DEAD, BINARY_PAIR, l1=0.2, seconds=0.0).verdict in {"not known", "stuck"}
+    found = sp.sae(best.sae, BINARY_PAIR, l1=0.2, seconds=0.0)
+    assert (found.verdict, found.advice[:23]) == ("not known", "Give it more `seconds`:")
+
+
+@pytest.mark.parametrize("hidden", ["relu", "jumprelu"])
+def test_a_descent_ends_below_its_start_and_where_its_objective_says(hidden):
+    law, rng = Features(3, 0.3), np.random.default_rng(0)
+    thresholds = np.array([0.2, 0.1]) if hidden == "jumprelu" else None
+    W, V, b = rng.normal(size=(2, 2)), rng.normal(size=(2, 2)), rng.normal(size=2)
+    start = sp.Model(W, 0.1, hidden, V, b, "identity", thresholds=thresholds)
+    f = Objective(law, rng.normal(size=(2, 3)), l1=0.1, l0=0.05)
+    end, value = solver.descend(f, start, seconds=5.0)
+    assert value == pytest.approx(f(end).value, abs=1e-12)
+    assert value < f(start).value - 1e-3
+
+
+def test_a_sampled_objective_has_the_verdict_of_other_samples(monkeypatch):
+    def sampled(*law, samples, **settings):
+        return Objective(*law, **settings | {"method": "samples", "samples": samples // 16})
+
+    monkeypatch.setattr(api.solver, "AutoencoderObjective", sampled)
+    found = sp.sae(TRUE, BINARY_PAIR, l1=0.2, seconds=2.0)
+    exact = Objective(BINARY_PAIR, np.eye(2), l1=0.2)(TRUE).value
+    # One number at five standard errors: a false alarm in a million.
+    assert abs(found.objective - exact) < 5 * found.objective_error < 0.05 * exact
+    assert found.verdict == "unfinished"
+    assert "standard error" in str(found)
