@@ -36,6 +36,12 @@ def dictionary(n, m):
     return np.random.default_rng(2).normal(size=(n, m)) / np.sqrt(m)
 
 
+def autoencoder(n, m):
+    """Return an autoencoder whose latents are those directions."""
+    W = dictionary(n, m)
+    return sp.Model(W, W_out=W.T, hidden="relu", output="identity")
+
+
 def digest(answer):
     """Return a checksum of all numbers of an answer."""
     made = hashlib.sha256()
@@ -60,11 +66,7 @@ CALLS = {
     "network": lambda: sp.loss(network(8, 4), sp.Features(8, 0.05)),
     "best": lambda: sp.best(sp.Features(6, 0.1), 2, starts=96, rng=0),
     "audit": lambda: sp.audit(dictionary(8, 3), sp.Features(8, 0.1), starts=16, rng=0),
-    "sae": lambda: sp.sae(
-        sp.Model(dictionary(16, 8), W_out=dictionary(16, 8).T, hidden="relu", output="identity"),
-        sp.Features(16, 0.05),
-        dictionary(16, 8).T,
-    ),
+    "sae": lambda: sp.sae(autoencoder(16, 8), sp.Features(16, 0.05), dictionary(16, 8).T),
     "ceiling": lambda: sp.ceiling(sp.Features(32, 0.05), dictionary(32, 16).T, l0=2.0),
     "phases": sp.phases,
     "sweep": lambda: sp.sweep(

@@ -4,25 +4,19 @@ No time is judged here: `make bench` measures.
 """
 
 import ast
-import importlib.util
 import json
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "tests" / "benchmarks"
+TABLE = SimpleNamespace(**runpy.run_path(str(FOLDER / "table.py")))
 PAGE = ROOT / "docs" / "benchmarks.md"
 MEASURED = json.loads(PAGE.with_suffix(".json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="module")
-def table():
-    spec = importlib.util.spec_from_file_location("table", FOLDER / "table.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_data_are_of_the_benchmarks_as_they_stand():
@@ -34,7 +28,7 @@ def test_the_data_are_of_the_benchmarks_as_they_stand():
     assert {one["name"].partition("[")[0] for one in MEASURED["benchmarks"]} == written
 
 
-def test_what_is_slower_or_less_exact_is_said(table):
+def test_what_is_slower_or_less_exact_is_said():
     record = {"work": "w", "at": "n = 1", "seconds": [1.0, 2.0, 3.0], "error": 2e-8, "size": None, "note": ""}
     other = {"name": "o", "floor": False, "seconds": [9.0] * 3, "ratio": [3.0, 4.0, 5.0], "error": 1e-8}
     less_exact = "- w, n = 1: o takes 4 times as long as we do, and is more exact."
@@ -44,13 +38,13 @@ def test_what_is_slower_or_less_exact_is_said(table):
         ([0.4, 0.5, 0.6], None, "**we lose**", ["- w, n = 1: o takes 0.5 times as long as we do."]),
     ):
         one = record | {"error": error, "others": [other | {"ratio": ratio}]}
-        (row,) = table.beside([one])
+        (row,) = TABLE.beside([one])
         assert [mark for mark in ("**less exact**", "**we lose**") if mark in row] == [word] * bool(word)
-        assert table.lost([one]) == lost
+        assert TABLE.lost([one]) == lost
 
 
-def test_exponents_are_those_of_a_power_with_their_error(table):
+def test_exponents_are_those_of_a_power_with_their_error():
     """Against np.polyfit, whose covariance is another way to the same error."""
     sizes, seconds = [8, 16, 32, 64, 128], np.array([1.0, 3.0, 7.0, 20.0, 38.0])
     (fitted, _), covariance = np.polyfit(np.log(sizes), np.log(seconds), 1, cov=True)
-    assert table.exponent(sizes, seconds) == pytest.approx((fitted, covariance[0, 0] ** 0.5))
+    assert TABLE.exponent(sizes, seconds) == pytest.approx((fitted, covariance[0, 0] ** 0.5))

@@ -1,4 +1,4 @@
-"""The nine tasks of the first page of the documentation: each block runs as printed, and answers."""
+"""Tasks of the first page of the documentation whose answers are compared, or that are run shortened."""
 
 import re
 
@@ -10,12 +10,10 @@ import superposition as sp
 from superposition.validate.api.predict import LOWER_BOUND
 from superposition.validate.runner import sweep
 
-from .test_printed import PYTHON
+from .test_printed import ELSEWHERE, PYTHON
 
 pytestmark = [pytest.mark.printed, pytest.mark.usefixtures("found_once")]
-NAMES = ("should reach", "trained", "diagram", "geometry", "pairs", "widths", "sweep", "decoders", "paper")
-_, *BLOCKS = (block for name, block in PYTHON.items() if name.startswith("start.rst"))
-TASKS = dict(zip(NAMES, BLOCKS, strict=True))
+TASKS = {name: PYTHON[f"start.rst {k}"] for name, k in ELSEWHERE.items()}
 
 
 @pytest.fixture
@@ -37,22 +35,6 @@ def _figure(path):
     return plt.gcf().axes[0]
 
 
-def test_what_a_model_should_reach(done):
-    names, printed = done("should reach")
-    best = names["best"]
-    assert str(best) + "\n" == printed
-    assert best.loss < sp.predict(names["law"], 3).to_frame().query("kind == 'attained'")["loss"].min()
-    assert best.loss == pytest.approx(sp.loss(best.model, names["law"]).loss, rel=1e-9)
-    assert 0.0 < best.lower_bound < best.loss
-
-
-def test_whether_a_module_is_trained(done):
-    torch = pytest.importorskip("torch", reason="modules are PyTorch's")
-    torch.manual_seed(0)
-    _, printed = done("trained")
-    assert re.match(r"Train on|Train again|Output \d is dead|Kick the weights", printed)
-
-
 def test_the_diagram(done):
     names, _ = done("diagram")
     ax = _figure("phases.png")
@@ -62,18 +44,6 @@ def test_the_diagram(done):
     assert data["geometry"].sel(sparsity=0.95, importance=1.0, method="nearest").item() == "antipodal"
     dense = data["geometry"].sel(sparsity=0.0)
     assert (dense[0].item(), dense[-1].item()) == ("first alone", "second alone")
-
-
-def test_five_features_on_two_neurons(done):
-    names, _ = done("geometry")
-    ax = _figure("line.png")
-    data = names["found"].to_dataset()
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), data["loss"])
-    assert data["geometry"].sel(p=0.05).item() == "pentagon 0-1-2-3-4"
-    for k in (0, 4, 8):
-        one = data.isel(p=k)
-        loss = sp.loss((one["W"].values, one["b"].values), float(one["p"])).loss
-        assert loss == pytest.approx(float(one["loss"]))
 
 
 def test_pairs(done):
@@ -119,10 +89,3 @@ def test_a_sweep_lies_above_its_bound(done, monkeypatch):
     _figure("alpha.png")
     assert (data["point_state"] == 1).all()
     assert ((data["bound"] > 0.0) & (data["bound"] <= data["loss"])).all()
-
-
-def test_decoders_and_errors_of_a_paper(done):
-    assert str(sp.predict("decoders", p=0.05, ratio=0.25)) + "\n" == done("decoders")[1]
-    words, rows = " ".join(done("paper")[1].split()), sp.claims("cowsik2024", wrong=True).rows
-    assert all(" ".join(f"{row['id']} {row['where']}: {row['statement']}".split()) in words for row in rows)
-    assert len(rows) > 5

@@ -30,27 +30,23 @@ DATA += [
     f"validate/reference/{path}"
     for path in ("atlas.*", "*.json", "*.nc", "SHA256SUMS", "certificates/*.json")
 ]
-# Runs the command lines in its argument. The report's ledger has one claim here; it is tested elsewhere.
+# The report's ledger has one claim here; it is tested elsewhere.
 # None in sys.modules would hide torch as well, but SciPy looks there for it and takes what it finds.
-PROGRAM = """
-import contextlib, io, json, sys
+WITHOUT_TORCH = """
+import sys
 class Hidden:
     def find_spec(name, path=None, target=None):
         if name == "torch":
             raise ModuleNotFoundError("No module named 'torch'", name="torch")
 sys.meta_path.insert(0, Hidden)
 from superposition.validate import ledger, cli
+print(cli.__file__)
 ledger.CLAIMS = ledger.select_claims(["C8"])
-ran = []
-for words in json.loads(sys.argv[1]):
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            code = cli.main(words)
-        except SystemExit as end:
-            code = end.code
-    ran.append((code, out.getvalue(), err.getvalue()))
-print(json.dumps([cli.__file__, ran]))
+for line in (
+    "run rug.picture --set n_features=8 n_hidden=4 --out runs",
+    "report --only rug --jobs 1 --out report", "claims --json",
+):
+    assert cli.main(line.split()) == 0, line
 """
 
 
@@ -86,24 +82,13 @@ def installed(wheel, tmp_path_factory):
     return folder
 
 
-def _python(installed, cwd, *arguments):
+def output_of(program, installed, cwd):
     paths = [str(installed), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
-    command = [sys.executable, "-S", "-c", *arguments]
+    command = [sys.executable, "-S", "-c", program]
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def _run(installed, cwd, commands):
-    file, ran = _python(installed, cwd, PROGRAM, json.dumps(commands))
-    assert Path(file).is_relative_to(installed)
-    return ran
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("elsewhere")
+    return done.stdout
 
 
 def test_the_wheel_holds_the_layers_with_their_data_and_nothing_else(wheel):
@@ -124,8 +109,8 @@ def test_torch_is_an_extra(wheel):
     assert [line for line in needed if re.match(r"torch\W", line)] == ['torch>=2.4; extra == "torch"']
 
 
-def test_theory_and_solvers_import_no_more_than_they_compute_with(installed, folder):
-    found = set(_python(installed, folder, ALL_ROOMS))
+def test_theory_and_solvers_import_no_more_than_they_compute_with(installed, tmp_path):
+    found = set(json.loads(output_of(ALL_ROOMS, installed, tmp_path)))
     assert "superposition.solvers.loss.exact" in found
     heavy = "torch", "matplotlib", "sympy", "mpmath", "scipy.stats", "xarray", "pandas", "rich", "hypothesis"
     assert not found.intersection((*heavy, "jinja2"))
@@ -137,16 +122,11 @@ def test_the_predictions_that_are_tried_with_the_wheel_are_all():
 
 
 @pytest.mark.slow
-def test_a_run_the_report_and_the_ledger_need_no_torch(installed, folder):
-    run = ["run", "rug.picture", "--set", "n_features=8", "n_hidden=4", "--out", "runs"]
-    report = ["report", "--only", "rug", "--jobs", "1", "--out", "report"]
-    done = _run(installed, folder, [run, report, ["claims", "--json"]])
-    assert [code for code, _, _ in done] == [0, 0, 0]
-    assert (folder / "runs" / "rug.picture.nc").stat().st_size > 0
-    _, out, err = done[-1]
-    assert err == ""
-    assert len(json.loads(out)) > 80
-    page = (folder / "report" / "report-rug.html").read_text(encoding="utf-8")
+def test_a_run_the_report_and_the_ledger_need_no_torch(installed, tmp_path):
+    file = output_of(WITHOUT_TORCH, installed, tmp_path).splitlines()[0]
+    assert Path(file).is_relative_to(installed)
+    assert (tmp_path / "runs" / "rug.picture.nc").stat().st_size > 0
+    page = (tmp_path / "report" / "report-rug.html").read_text(encoding="utf-8")
     assert "This part is left out: it needs PyTorch" in page
     assert "This run was stopped" not in page
 

@@ -187,12 +187,8 @@ def test_dense_step(race, n, m):
             np.dot(G, W0, out=out)
 
     ours()
-    race(
-        "six dense steps of the interference flow",
-        f"n = {n}, m = {m}",
-        ours,
-        floors={"its matrix products": products},
-    )
+    work, floors = "six dense steps of the interference flow", {"its matrix products": products}
+    race(work, f"n = {n}, m = {m}", ours, floors=floors)
 
 
 # The tied linear autoencoder, dW/dt = (1 - WW') S W + S (1 - WW') W
