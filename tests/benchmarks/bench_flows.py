@@ -116,7 +116,6 @@ def by_diffrax(W0, n, m):
 
 def solved_by_torchdiffeq(field, y0, stops, method, tolerance):
     torch, torchdiffeq = pytest.importorskip("torch"), pytest.importorskip("torchdiffeq")
-    torch.set_num_threads(1)
     start, times = torch.tensor(y0), torch.tensor([0.0, *stops], dtype=torch.float64)
 
     def run():
