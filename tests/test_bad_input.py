@@ -368,6 +368,7 @@ def _trouble(found: Any, documents: str) -> str:
     status = getattr(found, "status", None)
     if isinstance(status, Enum) and not getattr(status, "good", True):
         return ""
+    parts: list[tuple[Any, Any]] = []
     if dataclasses.is_dataclass(found):
         parts = [(field.name, getattr(found, field.name)) for field in dataclasses.fields(found)]
         documents += inspect.getdoc(type(found)) or ""
@@ -376,18 +377,13 @@ def _trouble(found: Any, documents: str) -> str:
         parts = list(found.items())
     elif isinstance(found, list | tuple):
         parts = list(enumerate(found))
-    else:
-        if isinstance(found, float | np.floating | np.ndarray) and np.asarray(found).dtype.kind in "fc":
-            if np.any(np.isnan(found)) and not re.search(r"\bnan\b|\bNaN\b", documents):
-                return "gives nan"
-            if np.any(np.isinf(found)) and not re.search(r"\binf\b|infinit", documents):
-                return "gives inf"
-        return ""
-    for name, part in parts:
-        trouble = _trouble(part, documents)
-        if trouble:
-            return f"{name}: {trouble}"
-    return ""
+    elif isinstance(found, float | np.floating | np.ndarray) and np.asarray(found).dtype.kind in "fc":
+        if np.any(np.isnan(found)) and not re.search(r"\bnan\b|\bNaN\b", documents):
+            return "gives nan"
+        if np.any(np.isinf(found)) and not re.search(r"\binf\b|infinit", documents):
+            return "gives inf"
+    troubles = ((name, _trouble(part, documents)) for name, part in parts)
+    return next((f"{name}: {trouble}" for name, trouble in troubles if trouble), "")
 
 
 # --- The tests ----------------------------------------------------------------------------------------------

@@ -54,43 +54,33 @@ def test_no_module_assigns_a_name_twice(modules):
     assert {path: names for path, names in twice.items() if names} == {}
 
 
-def names_set_in(tree):
-    """Return the variables that a syntax tree sets."""
-    return [
-        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    ]
-
-
-def definitions(tree):
-    """Yield the names of functions, classes, methods and attributes that a module defines."""
+def names_in(tree):
+    """Yield all names that a module sets, each with whether a function, class, method or attribute has it."""
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    lines = [line for body in bodies for line in body if not isinstance(line, ast.FunctionDef)]
+    fields = {id(node) for line in lines for node in ast.walk(line)}
     for node in ast.walk(tree):
+        is_set = isinstance(getattr(node, "ctx", None), ast.Store)
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.name
-        if isinstance(node, ast.ClassDef):
-            fields = (line for line in node.body if not isinstance(line, ast.FunctionDef))
-            yield from (name for line in fields for name in names_set_in(line))
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr
+            yield node.name, True
+        elif isinstance(node, ast.arg):
+            yield node.arg, False
+        elif isinstance(node, ast.Attribute) and is_set:
+            yield node.attr, True
+        elif isinstance(node, ast.Name) and is_set:
+            yield node.id, id(node) in fields
 
 
-def stored_names(tree):
-    """Return all names that a module defines: definitions, parameters and variables."""
-    parameters = [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)]
-    return [*definitions(tree), *parameters, *names_set_in(tree)]
-
-
-def banned(names, words):
-    """Return the names that are one of the `words`, but for case and underscores around them."""
-    return sorted({name for name in names if name.strip("_").lower() in words.split()})
+def banned(tree):
+    """Return the banned names that a module sets, whatever their case and the underscores around them."""
+    words = {False: BANNED_WORDS.split(), True: (BANNED_WORDS + " " + BANNED_DEFINITIONS).split()}
+    return sorted(
+        {name for name, is_definition in names_in(tree) if name.strip("_").lower() in words[is_definition]}
+    )
 
 
 def test_names_are_no_participles_adverbs_or_pronouns(modules):
-    sample = ast.parse("def kind(told): found = 1\nclass A:\n  _given: int\n  def here(self): self.lost = 1")
-    assert banned(stored_names(sample), BANNED_WORDS) == ["_given", "found", "here", "told"]
-    assert banned(definitions(sample), BANNED_DEFINITIONS) == ["lost"]
-    places = {
-        path: [*banned(stored_names(tree), BANNED_WORDS), *banned(definitions(tree), BANNED_DEFINITIONS)]
-        for path, tree in modules.items()
-    }
-    refused = {path: names for path, names in places.items() if names}
+    sample = "def kind(told): found = lost = 1\nclass A:\n  _given: int\n  def here(self): self.saved = 1"
+    assert banned(ast.parse(sample)) == ["_given", "found", "here", "saved", "told"]
+    refused = {path: banned(tree) for path, tree in modules.items() if banned(tree)}
     assert refused == {}, "names of no participle, adverb or pronoun, please: nouns say what they hold"

@@ -11,6 +11,7 @@ from superposition.validate.training import DROPPED, weight_statistics
 torch = pytest.importorskip("torch")
 
 from superposition.validate.training import data, engine  # noqa: E402
+from superposition.validate.training.published import run_published  # noqa: E402
 
 CPU = torch.device("cpu")
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
@@ -151,16 +152,16 @@ def test_normal_weights_have_the_law_of_liu_et_al():
 # Gradients and Adam
 
 
-def adam_by_torch(item, rates, tied, share=1.0, eps=1e-8):
+def adam_by_torch(item, rates, tied, share=1.0, eps=1e-8, batch=64, n_hidden=5):
     """Return weights and losses per feature of torch's Adam, with the data and the start of a model."""
     flat, generator = item.parameters.clone().requires_grad_(True), torch.Generator(item.parameters.device)
     generator.set_state(item.generator.get_state())
     adam, losses = torch.optim.Adam([flat], eps=eps), []
     importance = torch.tensor(getattr(item.law, "importance", np.ones(16)), device=flat.device)
     for rate in rates:
-        x = torch.empty(64, 16, device=flat.device)
+        x = torch.empty(batch, 16, device=flat.device)
         data.sampler(torch, item.law, x.device)(x, generator)
-        views = engine._parameter_views(flat, 16, 5, tied)
+        views = engine._parameter_views(flat, 16, n_hidden, tied)
         loss = ((torch.relu(x @ views[0] @ views[-2].T + views[-1]) - x) ** 2 * importance).sum(dim=1).mean()
         losses.append(loss.item() / 16)
         adam.zero_grad()
@@ -196,6 +197,14 @@ def test_the_epsilon_of_a_mean_over_the_features():
         engine.run_block(torch, [one], rates, 64)
     assert (flat - item.parameters).abs().max() < 1e-4 * rates.sum()
     assert (usual.parameters - item.parameters).abs().max() > 1e-2  # it is felt
+
+
+def test_training_as_published_is_torch_adam_on_the_mean_over_features():
+    ds = run_published(16, [0.2], [0.5], [3], most_epochs=2, evaluation_samples=2)
+    item = model(16, 8, 0.2, 3, init="linear")
+    _, losses = adam_by_torch(item, [3e-3 / 4] * 60, False, share=1 / 16, eps=1e-7, batch=1024, n_hidden=8)
+    # Single precision, 60 times; a rate that is 1 % off moves the second mean by 1e-3.
+    assert ds["epoch_losses"].values[0] == pytest.approx(np.reshape(losses, (2, 30)).mean(axis=1), rel=1e-5)
 
 
 @pytest.mark.parametrize("device", DEVICES)
