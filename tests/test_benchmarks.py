@@ -48,3 +48,20 @@ def test_exponents_are_those_of_a_power_with_their_error():
     sizes, seconds = [8, 16, 32, 64, 128], np.array([1.0, 3.0, 7.0, 20.0, 38.0])
     (fitted, _), covariance = np.polyfit(np.log(sizes), np.log(seconds), 1, cov=True)
     assert TABLE.exponent(sizes, seconds) == pytest.approx((fitted, covariance[0, 0] ** 0.5))
+
+
+def test_records_of_another_machine_say_so():
+    def run(processor, date, load, *names):
+        records = [{"name": name, "note": "n" * (name == "b")} for name in names]
+        about = {"processor": processor, "load": [load]}
+        return {"machine_info": about, "datetime": date, "benchmarks": records}
+
+    runs = (
+        ("A", "2026-01-01T1", 1.0, "a", "b"),
+        ("A", "2026-01-02T1", 0.5, "c"),
+        ("B", "2026-01-03T1", 9.0, "b"),
+    )
+    page, elsewhere = TABLE.merged([run(*one) for one in runs]), "on B, 2026-01-03, load 9.0"
+    assert (page["machine_info"], page["datetime"]) == ({"processor": "A", "load": [1.0]}, "2026-01-02T1")
+    notes = {one["name"]: one["note"] for one in page["benchmarks"]}
+    assert notes == {"a": "", "b": f"n; {elsewhere}", "c": ""}

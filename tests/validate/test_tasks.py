@@ -61,7 +61,7 @@ class SlowToLoad:
         return note_and_sleep, (self.folder,)
 
 
-def done(tasks, jobs):
+def done(tasks, jobs, pool=None):
     """Return what each task gave, in the order in which they were finished."""
     found = {}
 
@@ -70,7 +70,7 @@ def done(tasks, jobs):
         assert task.name not in found
         found[task.name] = result
 
-    run_tasks(tasks, jobs, reached)
+    run_tasks(tasks, jobs, reached, pool)
     return found
 
 
@@ -203,10 +203,7 @@ class Scheduler:
 def test_a_cluster_whose_workers_are_killed_gets_the_tasks_once_more(monkeypatch):
     def on_cluster(kills, address="tcp://host:8786"):
         monkeypatch.setitem(sys.modules, "distributed", Scheduler(kills))
-        found = {}
-        pool = dask_pool(address, resources={"GPU": 1})
-        run_tasks(CHAIN, 1, lambda task, result, seconds: found.update({task.name: result}), pool)
-        return found
+        return done(CHAIN, 1, dask_pool(address, resources={"GPU": 1}))
 
     assert on_cluster(0) == done(CHAIN, 1)
     for jobs, at_once in ((None, 6), (5, 5)):  # twice the three threads
