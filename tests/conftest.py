@@ -44,11 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shard", type=_shard, metavar="K/N", help="run the tests whose hash is K modulo N")
     parser.addoption("--seconds", type=float, help="skip, and count, what has not begun after this time")
     parser.addoption("--record", type=Path, help="write what became of the shard or file into this JSON file")
-    parser.addoption(
-        "--renew-numbers",
-        choices=("all", "drop"),
-        help="write tests/numbers.json anew, see tests/snapshot.py",
-    )
+    parser.addoption("--renew-numbers", choices=("all", "drop"), help="write numbers.json, see snapshot.py")
     parser.addoption("--again", action="store_true", help="of the shard, run what has failed by its --record")
 
 

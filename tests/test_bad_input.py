@@ -325,26 +325,23 @@ def _leaves(value: Any) -> list[Any]:
     return [leaf for one in value for leaf in _leaves(one)] if isinstance(value, list | tuple) else [value]
 
 
-def outcome(case: Case, argument: str | None = None, name: str = "", bad: Any = None) -> str:
-    """Call, with one bad argument if one is named; return what is wrong with what happens, or nothing."""
-    given = dict(case.bound.arguments)
-    if argument is not None:
-        several = case.bound.signature.parameters[argument].kind is inspect.Parameter.VAR_POSITIONAL
-        given[argument] = (bad,) if several else bad
+def outcome(case: Case, argument: str, name: str, bad: Any) -> str:
+    """Call with one bad argument; return what is wrong with what happens, or nothing."""
+    several = case.bound.signature.parameters[argument].kind is inspect.Parameter.VAR_POSITIONAL
+    given = {**case.bound.arguments, argument: (bad,) if several else bad}
     bound = inspect.BoundArguments(case.bound.signature, given)  # type: ignore[arg-type]
     names = "|".join((*case.bound.signature.parameters, *OPTIONS.get(case.key, ())))
     _Late.rung, _Late.spent = False, time.process_time()
     signal.signal(signal.SIGPROF, _ring)
     signal.signal(signal.SIGALRM, _ring)
-    # Processor time, which other work on the machine does not lengthen. A valid call may take longer.
-    signal.setitimer(signal.ITIMER_PROF, SECONDS if argument else 0)
-    waits = 10 * SECONDS if argument else 0
-    signal.setitimer(signal.ITIMER_REAL, waits, waits)
+    # Processor time, which other work on the machine does not lengthen.
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, 10 * SECONDS, 10 * SECONDS)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             found = case.function(*bound.args, **bound.kwargs)
-        if argument is not None and name in NO_NUMBERS and wants_numbers(case, argument):
+        if name in NO_NUMBERS and wants_numbers(case, argument):
             return f"makes a number of it: {found!r}"[:200]
         return _trouble(found, case.documents)
     except _Late:
@@ -371,6 +368,7 @@ def _trouble(found: Any, documents: str) -> str:
     status = getattr(found, "status", None)
     if isinstance(status, Enum) and not getattr(status, "good", True):
         return ""
+    parts: list[tuple[Any, Any]] = []
     if dataclasses.is_dataclass(found):
         parts = [(field.name, getattr(found, field.name)) for field in dataclasses.fields(found)]
         documents += inspect.getdoc(type(found)) or ""
@@ -379,36 +377,25 @@ def _trouble(found: Any, documents: str) -> str:
         parts = list(found.items())
     elif isinstance(found, list | tuple):
         parts = list(enumerate(found))
-    else:
-        if isinstance(found, float | np.floating | np.ndarray) and np.asarray(found).dtype.kind in "fc":
-            if np.any(np.isnan(found)) and not re.search(r"\bnan\b|\bNaN\b", documents):
-                return "gives nan"
-            if np.any(np.isinf(found)) and not re.search(r"\binf\b|infinit", documents):
-                return "gives inf"
-        return ""
-    for name, part in parts:
-        trouble = _trouble(part, documents)
-        if trouble:
-            return f"{name}: {trouble}"
-    return ""
+    elif isinstance(found, float | np.floating | np.ndarray) and np.asarray(found).dtype.kind in "fc":
+        if np.any(np.isnan(found)) and not re.search(r"\bnan\b|\bNaN\b", documents):
+            return "gives nan"
+        if np.any(np.isinf(found)) and not re.search(r"\binf\b|infinit", documents):
+            return "gives inf"
+    troubles = ((name, _trouble(part, documents)) for name, part in parts)
+    return next((f"{name}: {trouble}" for name, trouble in troubles if trouble), "")
 
 
 # --- The tests ----------------------------------------------------------------------------------------------
 
 
-def _end_at_last() -> None:
-    """End the process in ten minutes, should a compiled loop never come back; each call begins them anew."""
-    faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)
-
-
 @contextlib.contextmanager
 def _limits() -> Iterator[None]:
-    """Bound the memory, and end the process should a compiled loop never come back."""
+    """Bound the memory; what `_twice` has set to end the process is cancelled at the end."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + SPARE_BYTES, hard))
-    _end_at_last()
     try:
         yield
     finally:
@@ -449,29 +436,10 @@ def chosen(package: str, calls: tuple[int, int], seed: int) -> Iterator[tuple[Ca
     yield from itertools.islice((call for turn in turns for call in turn if call is not None), share)
 
 
-def at_first(package: str) -> list[str]:
-    """Return what is wrong with the valid call of each function, which compiles what the others use.
-
-    Derivations take seconds, and `theory/test_derivations.py` makes all of them; other tests make those of a
-    dataset.
-    """
-    found = []
-    for case in cases(package):
-        given = case.bound.arguments.values() if case.bound else ()
-        is_empty = any(isinstance(one, xr.Dataset) and not one for one in given)
-        if case.bound is None:
-            found.append(f"{case.key} has no valid call")
-        elif "derive_" not in case.key and not is_empty:
-            _end_at_last()
-            if wrong := outcome(case):
-                found.append(f"{case.key}: {wrong}")
-    return found
-
-
-def _faults(package: str, calls: tuple[int, int], seed: int, is_first: bool = True) -> list[str]:
+def _faults(package: str, calls: tuple[int, int], seed: int) -> list[str]:
     drawn = list(chosen(package, calls, seed))
     with _limits():
-        return (at_first(package) if is_first else []) + [
+        return [
             f"{case.key}({argument}={name}): {wrong}"
             for case, argument, name, bad in drawn
             if (wrong := _twice(case, argument, name, bad))
@@ -480,7 +448,8 @@ def _faults(package: str, calls: tuple[int, int], seed: int, is_first: bool = Tr
 
 def _twice(case: Case, argument: str, name: str, bad: Any) -> str:
     """Return what is wrong with a call; one that is late is made again, as it may have compiled kernels."""
-    _end_at_last()
+    # Ten minutes from now the process ends, should a compiled loop never come back.
+    faulthandler.dump_traceback_later(600, exit=True, file=sys.__stderr__)
     found = outcome(case, argument, name, bad)
     return outcome(case, argument, name, bad) if found == LATE else found
 
@@ -511,7 +480,7 @@ def folder(tmp_path, monkeypatch):
 def test_bad_input_is_refused_by_name_or_answered_well(package):
     """Each function has a valid call, of which test_numbers.py compares what comes out."""
     assert [case.key for case in cases(package) if case.bound is None] == []
-    assert _faults(package, ORDINARY, seed=0, is_first=False) == []
+    assert _faults(package, ORDINARY, seed=0) == []
 
 
 @pytest.mark.slow
@@ -522,13 +491,10 @@ def test_much_bad_input_is_refused_by_name_or_answered_well(random_seed):
 
 @pytest.mark.parametrize("calls", [ORDINARY, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_bad_input_of_the_upper_layer_is_nearly_always_refused_by_name(calls, random_seed):
-    """No call is without end, or makes a number of what is none; slow: valid calls are answered."""
+    """No call is without end, or makes a number of what is none."""
     seed = random_seed if calls is MANY else 0
     assert [case.key for package in UPPER for case in cases(package) if case.bound is None] == []
-    if calls is MANY:
-        with _limits():
-            assert [fault for package in UPPER for fault in at_first(package)] == []
-    found = [fault for package in UPPER for fault in _faults(package, calls, seed, is_first=False)]
+    found = [fault for package in UPPER for fault in _faults(package, calls, seed)]
     assert (seed, [one for one in found if LATE in one or " makes a number " in one]) == (seed, [])
     assert len(found) < 0.01 * calls[1], (seed, found)
 

@@ -33,6 +33,12 @@ def test_examples(name):
     assert tried > 1
 
 
+def test_links_of_the_readme_lead_somewhere():
+    links = re.findall(r"\]\(([^)]+)\)", (FOLDER.parent / "README.md").read_text(encoding="utf-8"))
+    places = [link.split("#")[0] for link in links if not re.match(r"[a-z]+:|#", link)]
+    assert [place for place in places if not (FOLDER.parent / place).exists()] == []
+
+
 def test_names_exist():
     for name in PAGES:
         for target in re.findall(r"(?<![:\w])`~?(superposition\.[\w.]+)`", _text(name)):

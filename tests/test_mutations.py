@@ -1,16 +1,13 @@
 """The list of faults that tests must notice is of today's code; `mutations.py` makes them."""
 
-import importlib.util
+import runpy
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
 
 def test_each_fault_stands_once_in_its_file_and_names_tests():
-    spec = importlib.util.spec_from_file_location("mutations", ROOT / "tests" / "mutations.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    faults = module.read_mutations()
+    faults = runpy.run_path(str(ROOT / "tests" / "mutations.py"))["read_mutations"]()
     assert len(faults) >= 40
     for fault in faults:
         content = (ROOT / fault.file).read_text(encoding="utf-8")

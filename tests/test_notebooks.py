@@ -6,7 +6,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,18 +13,10 @@ FOLDER = Path(__file__).parents[1] / "notebooks"
 LARGEST_FIGURE, LARGEST_NOTEBOOK = 60_000, 250_000  # bytes
 
 
-def _read(name: str) -> dict[str, Any]:
-    return json.loads((FOLDER / f"{name}.ipynb").read_text(encoding="utf-8"))
-
-
-def _code(notebook: dict[str, Any]) -> list[dict[str, Any]]:
-    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-
-
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_is_executed_and_small_and_has_no_traces_of_a_machine(path):
-    notebook = _read(path.stem)
-    code = _code(notebook)
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
     assert path.stat().st_size < LARGEST_NOTEBOOK
     assert notebook["metadata"]["kernelspec"]["name"] == "python3"

@@ -28,8 +28,10 @@ def _blocks(text, language):
 
 PYTHON = {f"{name} {k}": one for name, text in PAGES.items() for k, one in enumerate(_blocks(text, "python"))}
 PYTHON |= {f"README {k}": one for k, one in enumerate(re.findall(r"```python\n(.*?)```", README, re.S))}
-# Run by tests/test_start.py and tests/validate/test_adding.py.
-ELSEWHERE = {name for name in PYTHON if name.startswith(("start.rst", "adding-an-experiment.rst"))}
+# Blocks of start.rst that tests/test_start.py runs; tests/validate/test_adding.py runs those on experiments.
+ELSEWHERE = {"diagram": 3, "pairs": 5, "widths": 6, "sweep": 7}
+NOT_RUN = {"start.rst 0", *(f"start.rst {k}" for k in ELSEWHERE.values())}  # the first one only imports
+NOT_RUN |= {name for name in PYTHON if name.startswith("adding-an-experiment.rst")}
 CLUSTER = {name for name, block in PYTHON.items() if "dask_jobqueue" in block}
 SHELL = [
     *(one for text in PAGES.values() for one in _blocks(text, "sh")),
@@ -63,13 +65,11 @@ RUN = (
 
 
 def test_all_kinds_are_there():
-    assert len(PYTHON) > 10
-    assert len(LINES) > 15
     assert {"README 0", "index.rst 0"} <= set(PYTHON)
 
 
 @pytest.mark.printed
-@pytest.mark.parametrize("name", [name for name in PYTHON if name not in ELSEWHERE | CLUSTER])
+@pytest.mark.parametrize("name", [name for name in PYTHON if name not in NOT_RUN | CLUSTER])
 def test_python_runs_as_printed(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(PYTHON[name], name, "exec"), {"__name__": "__main__"})

@@ -116,7 +116,6 @@ def by_diffrax(W0, n, m):
 
 def solved_by_torchdiffeq(field, y0, stops, method, tolerance):
     torch, torchdiffeq = pytest.importorskip("torch"), pytest.importorskip("torchdiffeq")
-    torch.set_num_threads(1)
     start, times = torch.tensor(y0), torch.tensor([0.0, *stops], dtype=torch.float64)
 
     def run():
@@ -187,12 +186,8 @@ def test_dense_step(race, n, m):
             np.dot(G, W0, out=out)
 
     ours()
-    race(
-        "six dense steps of the interference flow",
-        f"n = {n}, m = {m}",
-        ours,
-        floors={"its matrix products": products},
-    )
+    work, floors = "six dense steps of the interference flow", {"its matrix products": products}
+    race(work, f"n = {n}, m = {m}", ours, floors=floors)
 
 
 # The tied linear autoencoder, dW/dt = (1 - WW') S W + S (1 - WW') W

@@ -29,12 +29,6 @@ def network(n, hidden):
     return Model(U, 0.1 * rng.standard_normal(hidden), "relu", V, output="identity")
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-
-
 def of_batch(U, b, V, target, values, p):
     """Return the function that makes the losses of a batch."""
 

@@ -16,6 +16,7 @@ from superposition.solvers.loss import exact_loss as solve
 from superposition.theory.features import Features
 from superposition.validate.training import exact_loss
 
+torch = pytest.importorskip("torch")
 P, BATCH = 0.01, 1024
 
 
@@ -25,7 +26,7 @@ def network(n):
     return W, np.full(n, -0.1)
 
 
-def sampled(torch, W, b, p, batches, generator):
+def sampled(W, b, p, batches, generator):
     """Return the loss of each batch."""
     losses = []
     for _ in range(batches):
@@ -38,15 +39,13 @@ def sampled(torch, W, b, p, batches, generator):
 @pytest.mark.parametrize("accuracy", [1e-2, 1e-4, 1e-8])
 @pytest.mark.parametrize("n", [32, 64, 128, 256, 512])
 def test_loss(race, n, accuracy):
-    torch = pytest.importorskip("torch")
-    torch.set_num_threads(1)
     W, b = network(n)
     M = W @ W.T
     found = solve(M, b, P, tol=accuracy)
     own = found.error_estimate / (P / 3)
     there = [torch.tensor(part, dtype=torch.float32) for part in (W, b)]
     generator = torch.Generator().manual_seed(0)
-    losses = sampled(torch, *there, P, 50, generator)
+    losses = sampled(*there, P, 50, generator)
     se = (losses.std() / len(losses) ** 0.5).item()
     assert abs(losses.mean().item() - found.loss) < 5 * se + found.error_estimate + 1e-5 * found.loss
     name, batches = "samples in eager PyTorch", 5
@@ -55,7 +54,7 @@ def test_loss(race, n, accuracy):
     race(
         f"exact loss, good to {accuracy:.0e} of E x²", f"n = {n}",
         lambda: solve(M, b, P, tol=accuracy),
-        {name: lambda: sampled(torch, *there, P, batches, generator)},
+        {name: lambda: sampled(*there, P, batches, generator)},
         their_units={name: batches * BATCH / needed}, errors={"ours": own, name: accuracy}, size=n,
         note=f"extrapolated to {needed:.1e} samples", rounds=3,
     )  # fmt: skip
@@ -82,27 +81,26 @@ def test_gradient_beside_its_loss(race, n, values):
     )  # fmt: skip
 
 
-def sampled_loss(torch, W, b, generator):
+def sampled_loss(W, b, generator):
     x = torch.rand(BATCH, len(W), generator=generator)
     x *= torch.rand(BATCH, len(W), generator=generator) < 0.05
     return (torch.relu(x @ W @ W.T + b) - x).square().mean()
 
 
-def gradient(torch, W, b, loss):
+def gradient(W, b, loss):
     return torch.cat([by.ravel() for by in torch.autograd.grad(loss, (W, b))]).double()
 
 
 @cache
-def model(torch, n, m, steps):
+def model(n, m, steps):
     """Return tied weights after so many steps of Adam on batches, and the generator of the batches."""
-    torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
     W = (torch.randn(n, m, generator=generator) / m**0.5).requires_grad_()
     b = torch.zeros(n, requires_grad=True)
     adam = torch.optim.Adam([W, b], 3e-3)
     for _ in range(steps):
         adam.zero_grad()
-        sampled_loss(torch, W, b, generator).backward()
+        sampled_loss(W, b, generator).backward()
         adam.step()
     return W, b, generator
 
@@ -111,10 +109,9 @@ def model(torch, n, m, steps):
 @pytest.mark.parametrize(("n", "m"), [(5, 2), (16, 4), (64, 16)])
 def test_gradient(race, n, m, steps):
     """Where the model is matters: near an optimum the gradient vanishes and its noise does not."""
-    torch = pytest.importorskip("torch")
-    W, b, generator = model(torch, n, m, steps)
-    ours = lambda: gradient(torch, W, b, exact_loss(W, W.T, b, 0.05))  # noqa: E731
-    theirs = lambda: gradient(torch, W, b, sampled_loss(torch, W, b, generator))  # noqa: E731
+    W, b, generator = model(n, m, steps)
+    ours = lambda: gradient(W, b, exact_loss(W, W.T, b, 0.05))  # noqa: E731
+    theirs = lambda: gradient(W, b, sampled_loss(W, b, generator))  # noqa: E731
     true = ours()
     batches = torch.stack([theirs() for _ in range(32)])
     variance = BATCH * batches.var(dim=0).sum()  # of one sample's gradient

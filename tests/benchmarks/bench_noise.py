@@ -8,6 +8,7 @@ import pytest
 
 from superposition.solvers.noise import descend
 
+torch = pytest.importorskip("torch")
 STD, RATE = 0.1, 0.02
 # The authors' code has n = 8, m = 16 and 5 runs. Steps are such that a round takes some 20 ms.
 STEPS = {(8, 16, 1): 20_000, (8, 16, 5): 4_000, (8, 16, 64): 300, (32, 64, 1): 400}
@@ -18,7 +19,7 @@ def start(n, m, runs):
     return np.random.default_rng(0).normal(scale=m**-0.5, size=(runs, n, m))
 
 
-def eager(torch, noise, n, m, runs, steps):
+def eager(noise, n, m, runs, steps):
     """Train as one would with autograd, without compilation or tricks."""
     W = torch.tensor(start(n, m, runs), dtype=torch.float32)
     W = (W[0] if runs == 1 else W).clone().requires_grad_()
@@ -38,8 +39,6 @@ def eager(torch, noise, n, m, runs, steps):
 @pytest.mark.parametrize("size", STEPS, ids=str)
 @pytest.mark.parametrize("noise", ["bipolar", "normal"])
 def test_descend(race, noise, size):
-    torch = pytest.importorskip("torch")
-    torch.set_num_threads(1)
     n, m, runs = size
     W0, steps = start(n, m, runs), STEPS[size]
     descend(W0, noise, STD, RATE, 1, 0)  # compile first
@@ -47,5 +46,5 @@ def test_descend(race, noise, size):
     race(
         f"step of noisy descent, {noise}", f"n = {n}, m = {m}, {runs} runs",
         lambda: descend(W0, noise, STD, RATE, steps, 0),
-        {name: lambda: eager(torch, noise, n, m, runs, THEIRS)}, units=steps, their_units={name: THEIRS},
+        {name: lambda: eager(noise, n, m, runs, THEIRS)}, units=steps, their_units={name: THEIRS},
     )  # fmt: skip

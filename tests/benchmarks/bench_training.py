@@ -63,7 +63,6 @@ def products(n, m):
 
 @pytest.mark.parametrize("n", [64, 128, 256, 512])
 def test_step(race, n):
-    torch.set_num_threads(1)
     ours, plain = (make(n, n // 4, P, BATCH) for make in (our_steps, plain_steps))
     steps = 3200 // n
     name, floor = "eager PyTorch, a model at a time", "its five matrix products"
@@ -80,7 +79,6 @@ def test_precision(race, precision):
 
     A CPU imitates the rounding, so that the time says nothing; the errors do.
     """
-    torch.set_num_threads(1)
     seeds = [0, 1, 2, 3]
     options = {"schedule": "converged", "steps": 2000, "evaluation_samples": None, "device": "cpu"}
     whole, short = (

@@ -63,6 +63,13 @@ def seconds(work, count):
     return (CLOCK() - begin) / count
 
 
+@pytest.fixture(autouse=True)
+def _one_thread():
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def race(benchmark):
     """Return the function that times ours, and rivals and floors by turns with it, and notes it all.

@@ -39,15 +39,11 @@ def parts():
 
 def places(old, new, dim):
     """Return where the entries of a new dataset are along a dimension of the stored one."""
-    by = [
-        key
-        for key in MODEL
-        if dim == "model" and all(key in ds and ds[key].dims == (dim,) for ds in (old, new))
-    ]
+    keys = MODEL if dim == "model" else ()
+    by = [key for key in keys if all(key in ds and ds[key].dims == (dim,) for ds in (old, new))]
     if by:
-        there, wanted = (
-            list(zip(*(ds[key].values.tolist() for key in by), strict=True)) for ds in (old, new)
-        )
+        columns = ([ds[key].values.tolist() for key in by] for ds in (old, new))
+        there, wanted = (list(zip(*one, strict=True)) for one in columns)
     elif dim in new.indexes and dim in old.indexes:
         there, wanted = old[dim].values.tolist(), new[dim].values.tolist()
     else:
@@ -90,9 +86,8 @@ def test_a_part_comes_out_as_stored(name):
         settings["device"] = "cpu"
     if run.torch:
         pytest.importorskip("torch")
-    found = differences(
-        read.read(run.dataset, run=name), execute.run_with_provenance(run, settings), run.check.variables
-    )
+    new = execute.run_with_provenance(run, settings)
+    found = differences(read.read(run.dataset, run=name), new, run.check.variables)
     assert found
     worst = max(found, key=found.get)
     assert found[worst] <= run.check.tolerance, f"{worst} is off by {found[worst]:.2g} of its largest value"
@@ -105,10 +100,8 @@ def test_every_tolerance_has_a_reason():
 def test_parts_are_compared_where_their_labels_are():
     at = {"p": ("model", [0.1, 0.1, 0.2]), "seed": ("model", [0, 1, 0]), "name": ("case", ["a", "b"])}
     old = xr.Dataset({"loss": ("model", [1.0, 2.0, 4.0]), **at})
-    new = xr.Dataset(
-        {"loss": ("model", [4.0, np.nan]), "p": ("model", [0.2, 0.1]), "seed": ("model", [0, 1])}
-    )
-    new["name"] = ("case", ["a", "b"])
+    at |= {"p": ("model", [0.2, 0.1]), "seed": ("model", [0, 1])}
+    new = xr.Dataset({"loss": ("model", [4.0, np.nan]), **at})
     same = new.assign(loss=("model", [4.0, 2.0]))
     assert set(differences(old, same).values()) == {0}
     assert differences(old, new)["loss"] == np.inf

@@ -238,14 +238,12 @@ def test_mcc_and_uniqueness_are_those_of_saelens():
 
 @pytest.mark.slow
 def test_the_ceiling_of_fewer_latents_is_what_saelens_measures():
-    """F1 over latents, explained variance, L0, MCC and uniqueness: a third of the features own a latent."""
+    """F1 over latents, explained variance and L0: a third of the features own a latent."""
     law, phi = Features(30, np.geomspace(0.3, 0.02, 30)), np.random.default_rng(2).normal(size=(12, 30))
     phi /= np.linalg.norm(phi, axis=0)
     found = sp.ceiling(law, phi, l0=[1.2], latents=10, samples=20_000, rng=1)
     for k, (one,) in enumerate(found.models):
         parts = [scored(one, law, phi, seed, 20_000) for seed in range(PARTS)]
-        for name in ("mcc", "uniqueness"):
-            assert getattr(found, name)[k, 0] == pytest.approx(getattr(parts[0], name), abs=1e-6)
         if found.uniqueness[k, 0] < 1.0:  # SAELens compares with the nearest feature, which is not the owner
             continue
         variance = found.mse[k, 0] / (1.0 - found.explained_variance[k, 0])
@@ -253,11 +251,7 @@ def test_the_ceiling_of_fewer_latents_is_what_saelens_measures():
         for ours, error, theirs in (
             (found.f1, found.f1_error[k, 0], [part.classification.f1_score for part in parts]),
             (found.l0, found.l0_error[k, 0], [part.sae_l0 for part in parts]),
-            (
-                found.explained_variance,
-                found.mse_error[k, 0] / variance,
-                explained,
-            ),
+            (found.explained_variance, found.mse_error[k, 0] / variance, explained),
         ):
             assert differs(ours[k, 0], theirs, error) < TAIL, found.decoders[k]
     assert (found.uniqueness[:-1] == 1.0).sum() >= 9

@@ -115,13 +115,6 @@ def test_a_file_without_a_checksum_is_in_no_verdict(copy):
 def test_runs_are_found_by_their_settings():
     large = read.read_runs("training", schedule="both", n_features=lambda n: n > 4096)
     assert list(large) == ["training.rug_n8192_p0.05_r0.25", "training.rug_n8192_p0.05_r0.5"]
-    for where, got in (({"steps": 7}, "steps=7"), ({"colour": "red"}, "colour='red'")):
-        with pytest.raises(ValueError, match=f"`where` must fit a run of training; got {got}"):
-            read.read_runs("training", **where)
-    with pytest.raises(ValueError, match=r"`where` must fit one run of .*; got unequal\.blocks, "):
-        read.read("unequal_blocks")
-    with pytest.raises(ValueError, match=r"`name` must be one of codes\.lines; got 'codes\.known'"):
-        extract_run(read.load("codes_lines"), "codes.known")
 
 
 def made(**data):

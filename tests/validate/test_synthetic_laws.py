@@ -66,8 +66,6 @@ def test_the_dictionary_is_what_adam_of_pytorch_makes_of_its_definition():
     phi = synthetic_dictionary({**settings, "orthogonalization": spread})
     assert np.abs(phi - want).max() < 1e-4
     assert np.abs(synthetic_dictionary(settings) - want).max() > 0.05  # the directions that it starts from
-    with pytest.raises(ValueError, match="a seed, as its dictionary is drawn at random"):
-        synthetic_dictionary({**settings, "seed": None})
 
 
 def test_features_of_a_hierarchy_fire_with_their_parents():

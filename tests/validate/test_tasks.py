@@ -61,7 +61,7 @@ class SlowToLoad:
         return note_and_sleep, (self.folder,)
 
 
-def done(tasks, jobs):
+def done(tasks, jobs, pool=None):
     """Return what each task gave, in the order in which they were finished."""
     found = {}
 
@@ -70,7 +70,7 @@ def done(tasks, jobs):
         assert task.name not in found
         found[task.name] = result
 
-    run_tasks(tasks, jobs, reached)
+    run_tasks(tasks, jobs, reached, pool)
     return found
 
 
@@ -94,8 +94,14 @@ def test_everything_is_done_after_what_it_waits_for(jobs):
         assert all(order.index(name) < order.index(task.name) for name in task.dependencies if name in order)
 
 
-def test_the_longest_way_to_the_end_goes_first():
+def test_of_tasks_that_can_start_the_longest_way_to_the_end_goes_first():
+    """After c come 4 s in a row, after d three tasks of 2 s at a time, and nothing after a."""
     assert list(done(CHAIN, 1)) == ["alone", "first", "right", "left", "last"]
+    seconds = {"a": 5.5, "b": 1.1, "c": 2.0, "d": 3.0, "c1": 1.0, "c2": 3.0, "d0": 2.0, "d1": 2.0, "d2": 2.0}
+    waits = {"c1": ("c",), "c2": ("c1",), **dict.fromkeys(("d0", "d1", "d2"), ("d", "b"))}
+    tasks = [Task(name, square, (1,), waits.get(name, ()), number) for name, number in seconds.items()]
+    assert list(done(tasks, 1)) == ["c", "a", "d", "c1", "b", "c2", "d0", "d1", "d2"]
+    assert tasks_module._take_ready(tasks[-1:], {"b"}) is None  # it waits for b as well as for d
 
 
 def test_two_processes_are_others_than_this_one(tmp_path):
@@ -197,10 +203,7 @@ class Scheduler:
 def test_a_cluster_whose_workers_are_killed_gets_the_tasks_once_more(monkeypatch):
     def on_cluster(kills, address="tcp://host:8786"):
         monkeypatch.setitem(sys.modules, "distributed", Scheduler(kills))
-        found = {}
-        pool = dask_pool(address, resources={"GPU": 1})
-        run_tasks(CHAIN, 1, lambda task, result, seconds: found.update({task.name: result}), pool)
-        return found
+        return done(CHAIN, 1, dask_pool(address, resources={"GPU": 1}))
 
     assert on_cluster(0) == done(CHAIN, 1)
     for jobs, at_once in ((None, 6), (5, 5)):  # twice the three threads
@@ -215,34 +218,3 @@ def test_a_cluster_whose_workers_are_killed_gets_the_tasks_once_more(monkeypatch
         on_cluster(4)
     with pytest.raises(OSError, match=r"no Dask scheduler answers at tcp://host:1 \(it took too long\)"):
         on_cluster(0, "tcp://host:1")
-
-
-def test_a_circle_is_refused():
-    circle = [Task("a", square, (1,), dependencies=["b"]), Task("b", square, (1,), dependencies=["a"])]
-    with pytest.raises(ValueError, match=r"`tasks` must not wait for .*; got the circle \('a', 'b'\)"):
-        done(circle, 1)
-
-
-def test_bad_jobs():
-    for jobs in (0, 1.5, "2"):
-        with pytest.raises(ValueError, match=f"`jobs` must be an integer.*; got {jobs!r}"):
-            done(CHAIN, jobs)
-
-
-def test_of_tasks_that_can_start_the_longest_chain_is_first():
-    """After c come 4 s in a row, after d three tasks of 2 s at a time, and nothing after a."""
-    tasks = [
-        Task("a", square, seconds=5.5), Task("b", square, seconds=1.0), Task("c", square, seconds=2.0),
-        Task("d", square, seconds=3.0), Task("c1", square, (), ("c",), 1.0),
-        Task("c2", square, (), ("c1",), 3.0),
-        *(Task(f"d{k}", square, (), ("d", "b"), 2.0) for k in range(3)),
-    ]  # fmt: skip
-    lengths = tasks_module._longest_paths(tasks)
-    assert [lengths[name] for name in ("a", "b", "c", "d", "c1", "d2")] == [5.5, 3.0, 6.0, 5.0, 4.0, 2.0]
-    queue = tasks_module._longest_first(tasks), {task.name for task in tasks}
-    assert [tasks_module._take_ready(*queue).name for _ in range(4)] == ["c", "a", "d", "b"]
-    assert tasks_module._take_ready(*queue) is None
-    queue[1].discard("d")
-    assert tasks_module._take_ready(*queue) is None  # they wait for b as well
-    queue[1].difference_update("bc")
-    assert [tasks_module._take_ready(*queue).name for _ in range(4)] == ["c1", "d0", "d1", "d2"]

@@ -2,7 +2,6 @@
 
 import random
 import re
-import sys
 
 import numba
 import numpy as np
@@ -15,7 +14,7 @@ from superposition.validate.training import grid, learning_rates, train, weight_
 
 torch = pytest.importorskip("torch")
 
-from superposition.validate.training import data, engine, published, run  # noqa: E402
+from superposition.validate.training import published, run  # noqa: E402
 from superposition.validate.training.points import models_at  # noqa: E402
 from superposition.validate.training.published import continues_training, run_published  # noqa: E402
 from superposition.validate.training.settings import TrainingSettings  # noqa: E402
@@ -177,17 +176,9 @@ UNEQUAL = Features(4, [0.5, 0.3, 0.2, 0.1], "half-normal", importance=[1, 2, 4, 
 
 def test_a_law_that_a_number_says_gives_the_bits_of_the_number():
     assert_same(train(4, 2, Features(4, 0.3), [0, 1], **SHORT), train(4, 2, 0.3, [0, 1], **SHORT))
-    assert train(4, 2, UNEQUAL, 0, **SHORT)["p"].item() == pytest.approx(0.275)  # the mean of others
-
-
-def test_importance_decides_which_features_are_kept():
-    law = Features(6, 0.3, importance=[1, 1, 1, 1, 30, 30])
-    ds = train(6, 2, law, [0, 1], steps=1500, schedule="converged", **SMALL | {"evaluation_samples": None})
-    size = np.abs(ds.diagonal.values[0])
-    assert np.all(size[:, 4:] > 0.8)
-    assert np.all(ds.loss < 0.5 * float(np.mean(law.importance * law.variance)))
-    assert ds.p.values.tolist() == pytest.approx([0.3, 0.3])
-    np.testing.assert_array_equal(ds.law_importance, law.importance)
+    ds = train(4, 2, UNEQUAL, 0, **SHORT)
+    assert ds["p"].item() == pytest.approx(0.275)  # the mean of others
+    np.testing.assert_array_equal(ds.law_importance, UNEQUAL.importance)
 
 
 def test_features_of_a_group_are_trained_and_evaluated():
@@ -336,12 +327,6 @@ def test_cuda_is_rejected_where_there_is_none(monkeypatch):
         train(4, 2, 0.3, 0, device="cuda")
 
 
-def test_missing_torch_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"pip install -e '\.\[torch\]' in the checkout"):
-        train(4, 2, 0.3, 0, **SMALL)
-
-
 def test_grid_is_the_product():
     n_hidden, p, seed = grid(10, p=[0.5, 0.1], ratio=[0.01, 0.34, 1.0], seed=[7])
     assert n_hidden.tolist() == [1, 3, 10, 1, 3, 10]
@@ -370,22 +355,3 @@ def test_training_as_published_ends_where_its_rule_says():
     alone = run_published(16, [0.2], [0.5], [1], evaluation_samples=1000)
     assert alone["loss"].item() == ds["loss"].values[0, 1]
     assert (ds["loss"].values < 0.2 / 3 / 2).all()  # half the loss of answering 0
-
-
-def test_training_as_published_is_torch_adam_on_the_mean_over_features():
-    ds = run_published(16, [0.2], [0.5], [3], most_epochs=2, evaluation_samples=2)
-    model = engine.new_model(torch, torch.device("cpu"), 16, 8, 0.2, 3, False, "linear")
-    flat = model.parameters.clone().requires_grad_(True)
-    adam = torch.optim.Adam([flat], lr=3e-3 / 4, eps=1e-7)
-    draw, losses = data.sampler(torch, 0.2, torch.device("cpu")), []
-    for _ in range(60):
-        x = torch.empty(1024, 16)
-        draw(x, model.generator)
-        encoder, decoder, bias = engine._parameter_views(flat, 16, 8, False)
-        loss = torch.nn.functional.mse_loss(torch.relu(x @ encoder @ decoder.T + bias), x)
-        losses.append(loss.item())
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-    # Single precision, 60 times; a rate that is 1 % off moves the second mean by 1e-3.
-    assert ds["epoch_losses"].values[0] == pytest.approx(np.reshape(losses, (2, 30)).mean(axis=1), rel=1e-5)

@@ -1,12 +1,14 @@
-"""The exact loss for PyTorch: its gradient by differences, its value by samples, training with it."""
+"""The exact loss for PyTorch: its gradient by differences, its value by samples; that of networks too."""
 
 import importlib
 
 import numpy as np
 import pytest
 
+from superposition.solvers.loss import evaluator
 from superposition.theory.features import Features
-from superposition.validate.training import exact_loss
+from superposition.theory.model import Model
+from superposition.validate.training import exact_loss, network_loss
 
 torch = pytest.importorskip("torch")
 
@@ -63,8 +65,6 @@ def test_types_are_those_of_the_tensors():
         assert tensor.grad.dtype == torch.float32
         torch.testing.assert_close(tensor.grad.double(), other.grad, rtol=1e-5, atol=1e-6)
     assert exact_loss(*single, LAW).dtype == torch.float64
-    with pytest.raises(RuntimeError, match="no second derivative"):
-        torch.autograd.grad(exact_loss(*exact, LAW), exact, create_graph=True)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -73,3 +73,51 @@ def test_gradients_are_on_the_device_of_the_tensors():
     loss = exact_loss(W_out, W_in, b, 0.1)
     loss.sum().backward()
     assert loss.device == W_out.grad.device == W_out.device
+
+
+# Networks
+
+SYMMETRIC = Features(3, 0.2, "symmetric", [1.0, 2.0, 0.5])
+
+
+def network_weights(seed):
+    """Return (W_in, b_in, W_out, b) of a random network."""
+    rng, shapes = np.random.default_rng(seed), [(2, 3), (2,), (3, 2), (3,)]
+    return [torch.tensor(rng.normal(size=shape), requires_grad=True) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("jumps", "target"), [(False, "identity"), (True, "abs"), (True, (np.ones((3, 3)), "relu"))]
+)
+def test_value_and_gradient_are_those_of_the_evaluator(jumps, target):
+    tensors = network_weights(1)
+    tensors += [torch.tensor([0.1, 0.3], dtype=torch.float64, requires_grad=True)] * jumps
+    thresholds = tensors[4] if jumps else None
+    loss = network_loss(*tensors[:4], SYMMETRIC, target=target, thresholds=thresholds)
+    (3.0 * loss).backward()
+    arrays = [tensor.detach().numpy() for tensor in tensors]
+    kind = "jumprelu" if jumps else "relu"
+    model = Model(arrays[0], arrays[1], kind, arrays[2], arrays[3], "identity", *arrays[4:])
+    evaluated = evaluator(SYMMETRIC, tol=1e-7)(model, gradient=True, target=target)
+    assert loss.item() == evaluated.loss
+    for tensor, name in zip(tensors, ("W_in", "b_in", "W_out", "b", "thresholds"), strict=False):
+        np.testing.assert_allclose(tensor.grad.numpy(), 3.0 * evaluated.gradient[name], rtol=1e-14)
+
+
+def test_a_tied_matrix_gets_the_sum_of_its_two_gradients():
+    W, b_in, _, b = network_weights(2)
+    network_loss(W, b_in, W.T, b, SYMMETRIC).backward()
+    arrays = [tensor.detach().numpy() for tensor in (W, b_in, b)]
+    model = Model(arrays[0], arrays[1], "relu", b=arrays[2], output="identity")
+    evaluated = evaluator(SYMMETRIC)(model, gradient=True)
+    np.testing.assert_allclose(W.grad.numpy(), evaluated.gradient["W_in"], rtol=1e-12)
+
+
+def test_second_derivatives_are_refused():
+    exact, network = weights(), network_weights(4)
+    for loss, name, tensor in (
+        (exact_loss(*exact, LAW), "exact_loss", exact[0]),
+        (network_loss(*network, SYMMETRIC), "network_loss", network[0]),
+    ):
+        with pytest.raises(RuntimeError, match=f"{name} has no second derivative"):
+            torch.autograd.grad(loss, tensor, create_graph=True)

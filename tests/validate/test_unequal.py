@@ -44,8 +44,6 @@ def test_the_bracket_holds_and_its_exponents_are_those_of_the_codes_own_law():
         np.testing.assert_allclose(ds[f"{name}_exponent"].values, -slope, rtol=1e-12)
     assert np.all(np.abs(ds["code_exponent"].sel(alpha=2.0) - 3) < 0.1)
     np.testing.assert_allclose(ds["between"], [200**0.5, 800**0.5], rtol=1e-12)
-    with pytest.raises(ValueError, match=r"`ratio` must have two different widths or more; got \[0.1\]"):
-        unequal.run_bracket([0.0], [0.1], [1.0])
 
 
 def test_neurons_of_the_map_of_codes_are_all_spent():

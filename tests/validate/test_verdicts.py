@@ -82,13 +82,10 @@ def results(tmp_path_factory):
     return ResultCache(tmp_path_factory.mktemp("results"))
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(row, id=row.id, marks=[pytest.mark.slow] if row.id in SLOW else [])
-        for row in ledger.CLAIMS
-    ],
-)
+ROWS = [pytest.param(row, id=row.id, marks=[pytest.mark.slow] * (row.id in SLOW)) for row in ledger.CLAIMS]
+
+
+@pytest.mark.parametrize("row", ROWS)
 def test_a_row_is_judged_as_it_is_stored(row, results):
     """After an edit of a check or its data: superposition claims --run --store --id ID."""
     if not all(map(results.is_available, row.needs)):
@@ -103,9 +100,8 @@ def test_a_row_is_judged_as_it_is_stored(row, results):
 def test_what_rounding_left_is_compared_with_the_limit():
     finding = {"value": 2e-9, "limit": 1e-5, "relation": "<=", "limit_set": "rounding"}
     assert differences(finding | {"value": 9e-9}, finding) == []
-    assert differences(finding | {"value": 2e-8}, finding)
-    assert differences(finding | {"value": -2e-8}, finding)
-    assert differences(finding | {"value": 9e-9, "limit": 2e-5}, finding)
+    for change in ({"value": 2e-8}, {"value": -2e-8}, {"value": 9e-9, "limit": 2e-5}):
+        assert differences(finding | change, finding)
     exact = finding | {"limit_set": "derived"}
     assert differences(exact | {"value": 9e-9}, exact)
 

@@ -11,6 +11,7 @@ from superposition.solvers.loss import budget
 from superposition.solvers.minimise import lower_bound
 from superposition.validate.audit import training_log
 
+torch = pytest.importorskip("torch", reason="loops are PyTorch's")
 LAW = sp.Features(5, p=0.05)
 BEST = 0.0017807  # of LAW on two neurons, which searches need not find again in each test
 SAME = ("loss", "loss_error", "best_known", "lower_bound", "gradient_norm", "represented")
@@ -172,7 +173,6 @@ def test_the_loops_own_loss_is_no_fault_if_it_is_that_of_the_model_before_the_st
 
 
 def batches(p, shape, steps):
-    torch = pytest.importorskip("torch", reason="loops are PyTorch's")
     torch.manual_seed(0)
     for _ in range(steps):
         yield torch.where(torch.rand(shape) <= p, torch.rand(shape), torch.zeros(()))
@@ -180,7 +180,6 @@ def batches(p, shape, steps):
 
 def train(log, module, p, shape, steps=120):
     """Train as people do; the losses of several instances are summed, and the last of them is logged."""
-    torch = pytest.importorskip("torch", reason="loops are PyTorch's")
     optimiser = torch.optim.AdamW(module.parameters(), lr=1e-2)
     for step, batch in enumerate(batches(p, shape, steps)):
         optimiser.zero_grad(set_to_none=True)
@@ -194,7 +193,6 @@ def train(log, module, p, shape, steps=120):
 
 def instances():
     """Return three models in one module, as in the notebook of Elhage et al."""
-    torch = pytest.importorskip("torch", reason="loops are PyTorch's")
 
     class Model(torch.nn.Module):
         def __init__(self):
@@ -213,7 +211,6 @@ def instances():
 
 def layers(n, m):
     """Return an untied model as layers."""
-    torch = pytest.importorskip("torch", reason="loops are PyTorch's")
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(n, m, bias=False), torch.nn.Linear(m, n), torch.nn.ReLU())
 
@@ -238,32 +235,7 @@ def test_a_loop_trains_as_without_and_ends_as_an_audit_says(make, law, shape, se
     assert log.advice == ""
 
 
-def lightning_loop(callback, module, steps=40, accumulate=1):
-    """Call a callback as Lightning's trainer does; `global_step` counts the optimiser's steps.
-
-    Lightning hands on the loss divided by the number of batches that are accumulated.
-    """
-    torch = pytest.importorskip("torch", reason="loops are PyTorch's")
-    written = []
-    logger = SimpleNamespace(log_metrics=lambda metrics, step: written.append((step, metrics)))
-    trainer = SimpleNamespace(
-        global_step=0, is_global_zero=True, loggers=[logger], accumulate_grad_batches=accumulate
-    )
-    optimiser = torch.optim.Adam(module.parameters(), lr=1e-2)
-    for index, batch in enumerate(batches(0.05, (256, 5), steps * accumulate)):
-        loss = ((module(batch) - batch) ** 2).mean() / accumulate
-        loss.backward()
-        if (index + 1) % accumulate == 0:
-            optimiser.step()
-            optimiser.zero_grad()
-            trainer.global_step += 1
-        callback.on_train_batch_end(trainer, module, {"loss": loss.detach()}, batch, index)
-    callback.on_train_end(trainer, module)
-    return trainer, written
-
-
 def test_losses_of_any_precision_are_taken_and_a_module_that_diverged_is_refused():
-    torch = pytest.importorskip("torch", reason="loops are PyTorch's")
     module, log = layers(5, 2), sp.watch(LAW, 2, share=1.0, best=BEST)
     own = torch.tensor(0.5, dtype=torch.bfloat16, requires_grad=True)
     assert log(module, 0, train_loss=own).train_loss == 0.5
@@ -276,16 +248,30 @@ def test_losses_of_any_precision_are_taken_and_a_module_that_diverged_is_refused
 
 @pytest.mark.parametrize(("name", "accumulate"), [("", 1), ("model", 4)])
 def test_a_callback_logs_to_lightnings_loggers(name, accumulate):
-    torch = pytest.importorskip("torch", reason="loops are PyTorch's")
-    module, log = layers(5, 2), sp.watch(LAW, 2, share=1.0, best=BEST)
-    if name:
-        module = torch.nn.Sequential(OrderedDict({name: module}))
-    trainer, written = lightning_loop(log.lightning(name), module, accumulate=accumulate)
+    """Called as Lightning's trainer does it, with the loss over the number of batches that are accumulated.
+
+    `global_step` counts the optimiser's steps.
+    """
+    model, log, written = layers(5, 2), sp.watch(LAW, 2, share=1.0, best=BEST), []
+    module = torch.nn.Sequential(OrderedDict({name: model})) if name else model
+    callback = log.lightning(name)
+    logger = SimpleNamespace(log_metrics=lambda metrics, step: written.append((step, metrics)))
+    trainer = SimpleNamespace(
+        global_step=0, is_global_zero=True, loggers=[logger], accumulate_grad_batches=accumulate
+    )
+    optimiser = torch.optim.Adam(module.parameters(), lr=1e-2)
+    for index, batch in enumerate(batches(0.05, (256, 5), 40 * accumulate)):
+        loss = ((module(batch) - batch) ** 2).mean() / accumulate
+        loss.backward()
+        if (index + 1) % accumulate == 0:
+            optimiser.step()
+            optimiser.zero_grad()
+            trainer.global_step += 1
+        callback.on_train_batch_end(trainer, module, {"loss": loss.detach()}, batch, index)
+    callback.on_train_end(trainer, module)
     assert [step for step, _ in written] == sorted(step for step, _ in written)
     assert written[-1] == (trainer.global_step, dict(log.records[-1]))
-    assert log.records[-1]["loss"] == pytest.approx(
-        sp.loss(getattr(module, name, module), LAW).loss, rel=1e-12, abs=0
-    )
+    assert log.records[-1]["loss"] == pytest.approx(sp.loss(model, LAW).loss, rel=1e-12, abs=0)
     own = [record.train_loss / record["loss"] for record in log.records[:-1]]
     assert np.mean(own) == pytest.approx(1.0, abs=4 * np.std(own) / np.sqrt(len(own)) + 0.05)
     trainer.is_global_zero = False  # another process of the same training
@@ -305,14 +291,11 @@ def test_a_course_is_drawn_and_kept():
     curve, best, bound = ax.lines
     np.testing.assert_array_equal(curve.get_ydata(), data["loss"])
     assert (best.get_ydata()[0], bound.get_ydata()[0]) == (BEST, data["lower_bound"][0])
-    assert log.plot(ax) is ax
     found = sp.best(LAW, 2)
     other = sp.watch(LAW, 2, best=found)
     assert other(pentagon(), 0)["best_known"] == found.loss
     attributes = other.to_dataset().attrs
     assert (attributes["starts"], attributes["hits"]) == (found.starts, found.hits)
-    with pytest.raises(ValueError, match="`best` must be at least the proved lower bound"):
-        sp.watch(LAW, 2, best=0.999 * float(data["lower_bound"][0]))
 
 
 def test_what_is_refused_in_the_loop_leaves_no_record():
@@ -320,8 +303,6 @@ def test_what_is_refused_in_the_loop_leaves_no_record():
     log(pentagon(), 7)
     with pytest.raises(ValueError, match="`step` must be an integer of at least 7; got 3"):
         log(pentagon(), 3, force=True)
-    with pytest.raises(ValueError, match="`train_loss` must"):
-        log(pentagon(), 8, train_loss=-1.0, force=True)
     assert len(log.records) == 1
 
 
