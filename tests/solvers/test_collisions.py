@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 from superposition.solvers import sparsification
-from superposition.solvers.collisions import flow, forces, owners
+from superposition.solvers.collisions import flow, forces
 from superposition.solvers.flow import inclusion
 from superposition.solvers.results import Status
 from superposition.theory import collisions as theory
@@ -252,13 +252,3 @@ def test_lists_and_matrix_products_agree(monkeypatch, interference):
     for other in results[1:]:
         np.testing.assert_array_equal(other.nonzeros, results[0].nonzeros)
         np.testing.assert_allclose(other.W, results[0].W, atol=2 * ERRORS * rtol)
-
-
-def test_owners_do_not_depend_on_the_tolerance():
-    for seed in range(4):
-        W0 = normal_weights(seed, 16, 32)
-        coarse, fine = (flow(W0, 5e-3, 1200.0, tol=rtol) for rtol in (1e-5, 1e-7))
-        np.testing.assert_array_equal(owners(coarse.W), owners(fine.W))
-        # One-hot ends: thresholds between 0.25 and 0.75 count the same.
-        held = {level: np.sum(np.abs(fine.W) > level, axis=0) for level in (0.25, 0.5, 0.75)}
-        assert {int(np.sum(number > 1)) for number in held.values()} == {fine.polysemantic[0]}

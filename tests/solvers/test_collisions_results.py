@@ -91,13 +91,6 @@ def test_what_rests_is_not_followed():
         np.testing.assert_allclose(later.W, late.W, rtol=0, atol=1e-14)
 
 
-def test_decay_too_fast_for_the_steps_is_told():
-    result = flow_untied(np.eye(2), np.eye(2), 0.01, 1.0, weight_decay=1e10, steps=2000)
-    assert result.status is Status.STEPS
-    assert 0 < result.t_end < 1
-    assert np.isfinite(result.W).all()
-
-
 def test_owners_and_polysemantic_neurons_at_the_start():
     W = np.array([[0.9, 0.0, 0.0], [-0.8, 0.1, 0.0], [0.1, 0.2, 0.3]])
     neuron, sign = owners(W)

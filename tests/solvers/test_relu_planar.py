@@ -7,7 +7,7 @@ import pytest
 
 from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import minimise
-from superposition.solvers.relu import best_polygon, geometry, named_groups, polygons
+from superposition.solvers.relu import best_polygon, named_groups, polygons
 from superposition.solvers.relu.arrangement import shapes
 from superposition.solvers.relu.pair.diagram import phase_diagram
 from superposition.solvers.results import Status
@@ -108,17 +108,3 @@ def test_structure():
     assert named_groups(W) == "antipodal pair 0-3, antipodal pair 1-4, single 2"
     assert shapes(np.eye(4, 2)) == "2 singles, 2 dropped"
     assert shapes(np.zeros((4, 2))) == "4 dropped"
-
-
-@pytest.mark.parametrize("n", [5, 6, 8, 12])
-def test_both_descriptions_use_the_same_words(n):
-    """What hangs together gets one name, with its features or without."""
-    rng = np.random.default_rng(n)
-    angles = 2 * np.pi * np.arange(n) / n
-    polygon = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
-    W = np.block([[polygon, np.zeros((n, 2))], [np.zeros((2, 2)), np.array([[1, 0], [-2, 0]])]]) @ turn
-    name = {5: "pentagon", 6: "hexagon"}.get(n, f"{n}-gon")
-    assert geometry(W).parts == tuple(sorted([name, "antipodal pair"]))
-    features = "-".join(map(str, range(n)))
-    assert named_groups(W) == f"{name} {features}, antipodal pair {n}-{n + 1}"

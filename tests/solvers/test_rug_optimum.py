@@ -87,9 +87,3 @@ def test_limits():
     for p, ratio in [(1e-100, 0.5), (1e-40, 0.1), (1e-24, 1 - 1e-12)]:
         tiny = optimum(p, ratio)
         assert tiny.loss == pytest.approx(rug.asymptotic_loss(p, ratio), rel=1e-11, abs=0)
-
-
-def test_shapes():
-    assert optimum(np.full((2, 1), 0.1), np.full(3, 0.5)).loss.shape == (2, 3)
-    assert isinstance(optimum(0.1, 0.5).a, float)
-    assert optimum(np.empty(0), 0.5).loss.shape == (0,)

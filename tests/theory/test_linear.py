@@ -135,6 +135,10 @@ def test_rates_of_rotations_and_of_the_slowest_decay():
     assert theory.critical_hessian(sigma, [1, 2]).rotation_rate == 2.0
     # A spare neuron takes up the largest direction left; no rotation helps.
     assert theory.critical_hessian(sigma, [0], 2).rotation_rate == 0.0
+    # Small gaps: half of the tied rate, to first order.
+    close = np.diag([1.0, 1.0 - 1e-6])
+    pair, tied = (theory.critical_hessian(close, [1], tied=tied).escape_rate for tied in (False, True))
+    assert pair / tied == pytest.approx(0.5, abs=1e-6)
     best = theory.critical_hessian(sigma, [0, 1])
     assert best.rotation_rate == 0.0
     # The slowest decay is that of the pair (3, 1).
