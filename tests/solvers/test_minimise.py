@@ -399,11 +399,6 @@ def test_one_bound_of_one_law():
     assert lower_bound(3, 1, Features(3, 1.0)) == codes.decoder_bound(1.0, 1 / 3)
 
 
-def test_scale_of_the_values_scales_the_loss():
-    one, two = (minimise(3, 1, Features(3, 0.2, scale=s), starts=3) for s in (1.0, 2.0))
-    assert two.loss == pytest.approx(4 * one.loss, rel=1e-10)
-
-
 def test_minima_are_distinct_and_counted():
     found = minimise(3, 2, 0.52, starts=20)
     assert [one.objective for one in found.minima] == sorted(one.objective for one in found.minima)

@@ -186,15 +186,6 @@ def test_a_transcoder_is_compared_with_its_target():
     assert found.cosines[1, 2] == pytest.approx(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
 
 
-def test_at_its_threshold_a_latent_is_off():
-    found = measure(relu(np.eye(2)), Features(2, 0.3, "binary"))
-    assert found.l0 == pytest.approx([0.3, 0.3], abs=1e-15)
-    assert found.fires == pytest.approx(np.array([[1.0, 0.3], [0.3, 1.0]]), abs=1e-14)
-    at = Model(np.eye(2), hidden="jumprelu", thresholds=1.0, output="identity")
-    assert measure(at, Features(2, 0.3, "binary")).dead.all()
-    assert measure(at, Features(2, 0.3, "binary", scale=1.001)).l0 == pytest.approx([0.3, 0.3])
-
-
 def test_a_latent_that_is_on_less_often_than_rounding_is_dead():
     both = relu([[1.0, 1.0]], b_in=-1.5)
     for p, dead in ((2e-6, False), (1e-7, True)):  # on with probability p^2, beside 1e-12
@@ -202,16 +193,6 @@ def test_a_latent_that_is_on_less_often_than_rounding_is_dead():
         assert found.l0 == pytest.approx([p * p], rel=1e-9, abs=0)
         assert found.dead.tolist() == [dead]
         assert found.precision == pytest.approx(np.full((1, 2), 0.0 if dead else 1.0))
-
-
-def test_the_true_dictionary_is_found():
-    found = measure(relu(np.eye(4)), Features(4, 0.1))
-    assert found.mse < 1e-15
-    assert found.explained_variance == pytest.approx(1.0)
-    assert found.match.tolist() == [0, 1, 2, 3]
-    assert found.f1.diagonal() == pytest.approx(np.ones(4))
-    assert found.cosines == pytest.approx(np.eye(4))
-    assert found.l1 == pytest.approx(np.full(4, 0.05))
 
 
 def test_a_dead_latent_and_one_without_a_decoder():
@@ -246,16 +227,6 @@ def test_absorption_of_a_latent_that_is_silent_where_the_child_fires():
     assert found.fires_without(0, 0).tolist() == pytest.approx([np.nan, np.nan], nan_ok=True)
     assert measure(relu(np.eye(2)), law).absorbed(0, 1) == pytest.approx(0.0)
     assert np.isnan(measure(relu(-np.eye(2)), law).absorbed(0, 1))
-
-
-def test_many_latents_of_few_features_take_the_dictionary():
-    rng = np.random.default_rng(0)
-    phi = np.linalg.qr(rng.normal(size=(5, 5)))[0][:, :3]
-    law = Features(3, 0.2)
-    plain, shifted = measure(relu(np.eye(3), b_in=-0.05), law), measure(relu(phi.T, phi, -0.05), law, phi)
-    assert measure(relu(phi.T, phi), law, phi).mse == pytest.approx(0.0, abs=1e-14)
-    assert shifted.mse == pytest.approx(plain.mse, abs=1e-13)
-    assert shifted.l0 == pytest.approx(plain.l0, abs=1e-13)
 
 
 def pair_law(parent, child, both):
@@ -361,19 +332,6 @@ def test_pairs_of_a_kind_have_the_least_objective_of_a_grid(kind):
     assert every.lower_bound <= found.value
 
 
-@pytest.mark.parametrize(("ratio", "better", "kind"), [(0.77, 0, "along"), (0.94, 1, "turned")])
-def test_which_pair_is_better_is_certified_beside_the_boundary(ratio, better, kind):
-    q, l1 = 0.1, 1.0
-    both = ratio * q
-    closed = theory.tilted_pair(q, both, l1)[1], theory.absorbing_pair(q, q, both, l1)[1]
-    assert closed[better] < closed[1 - better]
-    other = {"along": "turned", "turned": "along"}[kind]
-    worse, best = (
-        best_pair(q, q, both, l1, gap=2e-4, kind=one, near=0.1).lower_bound for one in (kind, other)
-    )
-    assert worse > closed[better] >= best
-
-
 def plane_dictionary(cosine):
     return np.array([[1.0, cosine], [0.0, np.sqrt(1.0 - cosine**2)]])
 
@@ -448,24 +406,6 @@ def test_no_pair_near_a_pair_is_below_its_bound(share):
         costs = pair_codes(tuple(x), near[..., 0], near[..., 1], l1, share)[2]
         assert np.all(lower <= costs.min(axis=1) + 1e-12)
         assert np.all(lower <= values)
-
-
-@pytest.mark.parametrize("cosine", [-0.3, 0.0, 0.6])
-def test_pairs_at_any_angle_tilt_or_absorb_as_closed_forms_say(cosine):
-    q, l1, angle = 0.1, 0.8, np.arccos(cosine)
-    length, mu = np.sqrt(2.0 + 2.0 * cosine), 0.4
-    for ratio in (0.5, 2.0):
-        found = best_pair(q, q, ratio * q, l1, cosine=cosine, gap=1e-3)
-        at = np.linspace(0.0, 0.5 * angle, 20_001)
-        alone = 1.0 - np.maximum(np.cos(at) - mu, 0.0) ** 2
-        both = length**2 - np.maximum(length - mu / np.cos(0.5 * angle - at), 0.0) ** 2
-        tilts = (2.0 * q * alone + ratio * q * both).min()
-        absorbs = (
-            q * (1.0 - (1.0 - mu) ** 2)
-            + (q * alone + ratio * q * (length**2 - (length * np.cos(0.5 * angle - at) - mu) ** 2)).min()
-        )
-        assert found.lower_bound <= min(tilts, absorbs) <= found.value + 1e-9
-        assert (tilts < absorbs) == (ratio < 1.0)
 
 
 @pytest.mark.parametrize(("cosine", "w"), [(0.3, 0.0), (-0.3, 0.3), (0.6, 0.5)])

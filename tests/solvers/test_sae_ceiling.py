@@ -6,7 +6,6 @@ from itertools import combinations, permutations, product
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
 from superposition.solvers.sae import DECODERS, ceiling, measure
@@ -37,13 +36,6 @@ def test_an_orthonormal_dictionary_is_read_without_error():
         assert np.all(found.mse[~fitted, 0] < 0.01)
         assert np.all(found.f1[fitted, 0] <= 1.0)
     assert not found.exact.any()
-
-
-def test_more_dimensions_than_features_leave_nothing_to_the_linear_decoder():
-    found = ceiling(Features(4, 0.2), dictionary(6, 4), l0=[0.85], samples=4000)
-    assert found.f1[3] == pytest.approx(1.0, abs=1e-3)
-    assert found.mse[3] < 1e-6
-    assert found.f1[0] < 0.95
 
 
 @pytest.mark.parametrize(
@@ -203,13 +195,6 @@ def test_features_without_a_direction_have_no_latent():
     assert np.isnan(sure.explained_variance).all()
 
 
-def test_defaults():
-    found = ceiling(0.02, dictionary(8, 40), samples=500)
-    assert found.decoders == DECODERS
-    assert found.target_l0 == pytest.approx([0.4, 0.6, 0.8, 1.2, 1.6])
-    np.testing.assert_allclose(found.l0[:, :2], np.tile(found.target_l0[:2], (13, 1)), rtol=0.3)
-
-
 @pytest.mark.parametrize(
     "law",
     [Features(12, 0.2), Features(12, 0.2, groups=[parent_child(0, [1], 0.3, 0.5), exclusive([2, 3], 0.2)])],
@@ -327,32 +312,6 @@ def test_mcc_and_uniqueness_by_their_definitions():
 # --- What is above the ceiling ------------------------------------------------------------------------------
 
 
-def mean_f1(on, there):
-    """Return the mean over features of the F1 of the latent that fits each, and its standard error."""
-    f1 = 2.0 * (on.T.astype(float) @ there) / np.maximum(on.sum(axis=0)[:, None] + there.sum(axis=0), 1.0)
-    rows, columns = linear_sum_assignment(-f1)
-    parts = [f1_of(on[k][:, rows], there[k][:, columns]) for k in np.array_split(np.arange(len(on)), 20)]
-    return f1[rows, columns].sum() / there.shape[1], np.std(np.mean(parts, axis=1), ddof=1) / 20**0.5
-
-
-def test_an_autoencoder_that_sees_the_features_is_above_the_ceiling():
-    law, phi = Features(24, 0.08), dictionary(8, 24, 3)
-    found = ceiling(law, phi, l0=[1.0, 1.5, 2.0, 3.0], samples=2000)
-    there = law.sample(20_000, 5) != 0.0
-    rng = np.random.default_rng(6)
-    assert found.standard_errors_above(there.sum(axis=1).mean(), *mean_f1(there, there)) > 3.0
-    # It sees each feature that is on with probability 0.8.
-    cheat = there & (rng.random(there.shape) < 0.8)
-    assert found.standard_errors_above(cheat.sum(axis=1).mean(), *mean_f1(cheat, there)) > 3.0
-    # One that reads activations alone is not: the best decoder, on other samples; nor a random one.
-    x = law.sample(20_000, 7)
-    for k in range(12):
-        sae = found.models[k][1]
-        on = x @ phi.T @ sae.W_in.T + sae.b_in > sae.thresholds
-        assert found.standard_errors_above(on.sum(axis=1).mean(), *mean_f1(on, x != 0.0)) < 3.0
-    assert found.standard_errors_above(1.5, 0.08) < -3.0
-
-
 def f1_by_cosines(on, there, V, phi):
     """Return F1 as SAELens averages it, over latents for the feature nearest to each; and standard error."""
     cosines = np.abs((V / np.linalg.norm(V, axis=0)).T @ (phi / np.linalg.norm(phi, axis=0)))
@@ -367,6 +326,7 @@ def test_a_score_by_leakage_is_above_the_ceiling_of_as_many_latents_and_an_hones
     found = ceiling(law, phi, l0=[0.8, 1.2, 1.6, 2.0], latents=latents, samples=2000)
     limit = stats.t.isf(1e-3 / len(found.models), 19)
     x, rng = law.sample(20_000, 7), np.random.default_rng(8)
+    assert found.standard_errors_above(1.2, 0.08) < -3.0
 
     def above(on, sae):
         scores = f1_by_cosines(on, x != 0.0, sae.W_out, phi)

@@ -107,21 +107,6 @@ def test_exact_means_of_single_latents_leave_a_smaller_error(law, hidden, prefix
     assert plain.l1 != pytest.approx(exact.l1, rel=1e-4)
 
 
-@pytest.mark.parametrize("groups", [[], [parent_child(0, [1], 0.2, 0.3)]], ids=["independent", "groups"])
-def test_latents_without_biases_are_off_where_no_feature_is_on(groups):
-    law, rng = Features(4, 0.1, groups=groups), np.random.default_rng(8)
-    phi, W = rng.normal(size=(2, 4)), rng.normal(size=(3, 2))
-    sae = Model(W, hidden="relu", W_out=0.3 * W.T, output="identity")
-    exact, means = (
-        AutoencoderObjective(law, phi, l1=0.1, l0=0.1, method=method, samples=20_000)(sae, gradient=False)
-        for method in ("exact", "samples")
-    )
-    assert abs(means.value - exact.value) < BAR * means.error_estimate
-    assert means.l0 == pytest.approx(exact.l0, rel=1e-5)
-    # At its kink a latent is not half on: no latent is on more often than any feature is.
-    assert exact.l0 < 3 * 0.36 < 3 * 0.5 * 0.64 + exact.l0
-
-
 @pytest.mark.slow
 def test_many_latents_share_the_inputs_that_are_put_on_thresholds():
     rng, law = np.random.default_rng(7), Features(2, 0.4)
@@ -220,26 +205,6 @@ def test_exact_prefixes_are_sums_of_autoencoders_of_the_first_latents():
         value, by_b = value + weight * part.value, by_b + weight * part.gradient["b"]
     assert found.value == pytest.approx(value, rel=1e-12)
     assert found.gradient["b"] == pytest.approx(by_b, rel=1e-10)
-
-
-def test_the_gradient_of_centred_activations():
-    law, rng = Features(3, 0.3), np.random.default_rng(1)
-    phi, one = rng.normal(size=(2, 3)), autoencoder(rng, 2, 2, "relu")
-    f = AutoencoderObjective(law, phi, l1=0.1, centred=True)
-    turn = rng.normal(size=one.W_in.shape)
-
-    def at(step):
-        moved = Model(one.W_in + step * turn, one.b_in, "relu", one.W_out, one.b, "identity")
-        return f(moved, gradient=False).value
-
-    slope = (8 * (at(1e-4) - at(-1e-4)) - at(2e-4) + at(-2e-4)) / 12e-4
-    assert np.sum(f(one).gradient["W_in"] * turn) == pytest.approx(slope, rel=1e-8)
-    # A law of mean 0 has the same activations.
-    plain, same = (
-        AutoencoderObjective(Features(3, 0.3, "normal"), phi, centred=centred)(one).value
-        for centred in (False, True)
-    )
-    assert plain == same
 
 
 def test_samples_are_taken_where_exact_sums_take_longer():
