@@ -153,28 +153,6 @@ def orders(errors):
     return np.log2(errors[:-1] / errors[1:])
 
 
-EVENTLESS = {
-    # Without l1 force the exact solution is known.
-    "pair": (np.array([[0.6, 0.2, 0.3], [0.1, 0.5, 0.4]]), 0.0, 2.0),
-    # With it signs stay as they are for so short a time: those of weights and of overlaps.
-    "three": (np.array([[0.6, -0.3, 0.4], [0.5, 0.4, 0.3], [-0.7, 0.2, 0.5]]), 0.1, 0.4),
-}
-
-
-@pytest.mark.parametrize("steps", [dense_steps, listed_steps])
-@pytest.mark.parametrize("case", EVENTLESS)
-def test_third_order_without_events(case, steps):
-    W0, lam, t = EVENTLESS[case]
-    if case == "pair":
-        exact = theory.pair_flow(W0, t)
-    else:
-        (exact,), events = integrate(W0, lam, [t])
-        assert events == 0
-        np.testing.assert_array_equal(np.sign(exact @ exact.T), np.sign(W0 @ W0.T))
-    errors = np.array([np.abs(steps(W0, lam, t, k) - exact).max() for k in (16, 32, 64, 128)])
-    assert np.all(np.abs(orders(errors)[-2:] - 3) < 0.1), orders(errors)
-
-
 @pytest.mark.parametrize("steps", [dense_steps, listed_steps])
 def test_second_order_through_all_events(steps):
     # Where in its step an event happens is a matter of chance, so is its error: root mean square over runs.

@@ -13,6 +13,8 @@ from superposition.solvers.relu.pair.diagram import phase_diagram
 from superposition.solvers.results import Status
 from superposition.theory.features import Features
 
+from ..oracles import differences
+
 
 def test_the_third_feature_shares_a_dimension_with_its_like():
     """3 features in 2 dimensions, r below 1: one is alone, the others are the best pair of a dimension."""
@@ -65,10 +67,8 @@ def test_a_polygon_that_is_not_finished_says_so(monkeypatch, p):
     def loss(log_a, b):
         return exact_loss(np.exp(log_a) * M, np.full(5, b), p).loss
 
-    log_a, step = np.log(found.a), 1e-5
-    by = [
-        (loss(log_a + u, found.b + v) - loss(log_a - u, found.b - v)) / 2 / step for u, v in np.eye(2) * step
-    ]
+    log_a = np.log(found.a)
+    by = differences(lambda x: loss(*x), [log_a, found.b], 1e-5)
     assert found.gradient_norm == pytest.approx(np.hypot(*by) / p, rel=1e-5)
     assert found.gradient_norm > 1e-4
     assert found.status is Status.STALLED

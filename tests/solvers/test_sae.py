@@ -21,7 +21,7 @@ from superposition.theory import sae as theory
 from superposition.theory.features import Features, exclusive, parent_child
 from superposition.theory.model import Model
 
-from ..oracles import autoencoder, patterns
+from ..oracles import autoencoder, differences, patterns
 
 SCALE = (1.0, 1.5, 0.5)
 
@@ -467,6 +467,5 @@ def test_descents_have_the_gradient_of_their_parameters(monkeypatch, hidden, dec
     best_autoencoder(objective, 2, hidden=hidden, decoder_bias=decoder_bias, starts=2, rng=1)
     for f, theta in seen:
         assert theta.size == 2 * 2 + 2 + 2 * 2 + 2 * decoder_bias + 2 * (hidden == "jumprelu")
-        step = 1e-5
-        want = [(f(theta + h)[0] - f(theta - h)[0]) / 2 / step for h in step * np.eye(theta.size)]
-        assert f(theta)[1] == pytest.approx(np.array(want), rel=1e-5, abs=1e-8)
+        want = differences(lambda theta, f=f: f(theta)[0], theta, 1e-5)
+        assert f(theta)[1] == pytest.approx(want, rel=1e-5, abs=1e-8)
