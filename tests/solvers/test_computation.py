@@ -180,21 +180,6 @@ def test_without_bias_sharing_saves_a_share_of_order_p():
         assert -best.fun < 3 / 8
 
 
-def test_a_fan_beats_the_naive_network_for_sizes():
-    """|x| at p = 1e-3, by three and four neurons: near the limit of rare features."""
-    for n, p in ((3, 1e-3), (4, 1e-3), (4, 0.03)):
-        law = Features(4, p, "symmetric")
-        naive = min(
-            computation.equal_features_loss(name, p, 4, n, target="abs") for name in ("naive", "pairs")
-        )
-        U, _ = computation.fan_network(4, n, eps=0.1)
-        model = best_readout(U, 0.0, law, "abs")
-        found = network_loss(model, law, "abs")
-        assert computation.loss_lower_bound(law, n, "abs") < found.loss < 0.87 * naive
-        if p < 0.01:
-            assert found.loss / p == pytest.approx(computation.rare_losses(4, n, target="abs").fan, rel=0.05)
-
-
 def test_the_search_finds_at_least_the_fan():
     law = Features(3, 0.01, "symmetric")
     fan = best_readout(computation.fan_network(3, 3, eps=0.1)[0], 0.0, law, "abs")

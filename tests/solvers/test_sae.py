@@ -1,6 +1,6 @@
 """Sparse autoencoders on known features: against quadrature, enumeration and samples."""
 
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -158,15 +158,14 @@ def test_prefixes_are_autoencoders_of_the_first_latents(hidden):
     phi, sae = rng.normal(size=(4, 6)), autoencoder(rng, 4, 3, hidden)
     found = measure(sae, law, phi, prefixes=[2, 3, 1])
     assert found.prefix_mse[1] == found.mse
-    x = np.array(list(product((0.0, 1.0), repeat=6))) * law.scale
-    chances = np.prod(np.where(x > 0.0, 0.2, 0.8), axis=1)
+    x, chances = map(np.array, zip(*patterns(law), strict=True))
     for size, mse in zip((2, 1), found.prefix_mse[[0, 2]], strict=True):
         thresholds = None if sae.thresholds is None else sae.thresholds[:size]
         first = Model(
             sae.W_in[:size], b_in=sae.b_in[:size], hidden=hidden, W_out=sae.W_out[:, :size], b=sae.b,
             output="identity", thresholds=thresholds,
         )  # fmt: skip
-        assert mse == pytest.approx(chances @ what_counts(first, phi, x.T)[0], abs=1e-12)
+        assert mse == pytest.approx(chances @ what_counts(first, phi, (x * law.scale).T)[0], abs=1e-12)
 
 
 def test_a_transcoder_is_compared_with_its_target():
@@ -175,8 +174,7 @@ def test_a_transcoder_is_compared_with_its_target():
     encoder, decoder = rng.normal(size=(2, 3)), rng.normal(size=(2, 2))
     one = relu(encoder, decoder, 0.1, [0.1, -0.2])
     found = measure(one, law, phi, target=psi)
-    x = np.array(list(product((0.0, 1.0), repeat=5)))
-    chances = np.prod(np.where(x > 0.0, 0.3, 0.7), axis=1)
+    x, chances = map(np.array, zip(*patterns(law), strict=True))
     h = np.maximum(x @ phi.T @ one.W_in.T + one.b_in, 0.0)
     off = np.sum((h @ one.W_out.T + one.b - x @ psi.T) ** 2, axis=1)
     assert found.mse == pytest.approx(chances @ off, abs=1e-12)

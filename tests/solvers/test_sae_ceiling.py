@@ -20,6 +20,8 @@ from superposition.solvers.sae.ceiling import (
 )
 from superposition.theory.features import Features, exclusive, parent_child
 
+from ..oracles import patterns
+
 
 def dictionary(d, n, seed=0):
     phi = np.random.default_rng(seed).normal(size=(d, n))
@@ -355,9 +357,9 @@ def test_returned_models_do_what_is_said_of_them_when_they_are_called(n, d, seed
     """
     p, l0 = (np.array([0.3, 0.1, 0.2, 0.15]), [0.15, 0.3]) if latents else (0.12, [0.8, 1.3, 2.0])
     phi = np.random.default_rng(seed).normal(size=(d, n))
-    found = ceiling(Features(n, p, "binary"), phi, l0=l0, latents=latents, samples=2000)
-    x = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
-    chances = np.prod(np.where(x > 0.0, p, 1.0 - p), axis=1)
+    law = Features(n, p, "binary")
+    found = ceiling(law, phi, l0=l0, latents=latents, samples=2000)
+    x, chances = map(np.array, zip(*patterns(law), strict=True))
     for row, models in enumerate(found.models):
         for at, one in enumerate(models):
             of = found.owners[row, at]

@@ -1,7 +1,5 @@
 """Sampled objectives of sparse autoencoders: against exact ones, enumeration and central differences."""
 
-from itertools import product
-
 import numba
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from superposition.solvers.sae import AutoencoderObjective, sampled
 from superposition.theory.features import Features, parent_child
 from superposition.theory.model import Model
 
-from ..oracles import autoencoder, differences
+from ..oracles import autoencoder, differences, patterns
 
 SCALE = (1.0, 1.5, 0.5)
 PAIR = parent_child(0, [1], 0.5, 0.4)
@@ -175,8 +173,8 @@ def test_atoms_at_thresholds_are_off_in_samples_too():
     # 289 numbers: a false alarm in 3,500.
     assert np.abs(deviations(exact, means)).max() < stats.t.isf(ALPHA / 2, 48)
     # All patterns, each with the latents that are on in it.
-    x = np.array(list(product([0.0, 1.0], repeat=8)))
-    chances, a = np.prod(np.where(x > 0.0, 0.3, 0.7), axis=1), x @ phi.T
+    x, chances = map(np.array, zip(*patterns(law), strict=True))
+    a = x @ phi.T
     z = a @ phi + 0.1
     on = z > 0.6 + 1e-9
     error = np.where(on, z, 0.0) @ phi.T - a
