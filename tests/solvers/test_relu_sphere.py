@@ -17,7 +17,6 @@ from superposition.solvers.relu.sphere.arrange import energy_and_gradient, energ
 from superposition.solvers.relu.sphere.bounds import linear_programming_bound
 from superposition.theory.loss import class_loss
 from superposition.theory.relu import code_loss, polytopes, thomson_bound, thomson_energy
-from superposition.validate.proofs.properties import weights
 
 from ..oracles import differences
 
@@ -179,13 +178,6 @@ def test_geometry():
     assert geometry(np.eye(3)).antipodal == 0
     alone = geometry([[2.0, 0.0]])
     assert (alone.name, alone.inner.size, alone.dimensionality.tolist()) == ("single", 0, [1.0])
-
-
-@given(weights((1, 9), (1, 4)).filter(np.any))
-def test_dimensionalities_add_up_to_the_rank_at_most(W):
-    found, n = geometry(W), np.count_nonzero(W.any(axis=1))
-    assert found.dimensionality.sum() <= min(W.shape) + 1e-12
-    assert found.counts.sum() == n * (n - 1) // 2
 
 
 # --- Bounds by programming ---------------------------------------------------------------------------------
