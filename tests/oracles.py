@@ -82,3 +82,13 @@ def autoencoder(rng: np.random.Generator, d: int, latents: int, hidden: str = "j
         W_out=rng.normal(size=(d, latents)), b=0.3 * rng.normal(size=d), output="identity",
         thresholds=thresholds,
     )  # fmt: skip
+
+
+def differences(f: Callable[[Any], Any], x: Any, step: float, order: int = 2) -> np.ndarray:
+    """Return derivatives of f by the entries of x, (*shape of x, *shape of f): central differences."""
+    x = np.asarray(x, float)
+    units = step * np.eye(x.size).reshape(-1, *x.shape)
+    found = np.array([f(x + unit) - f(x - unit) for unit in units]) / (2 * step)
+    if order == 4:
+        found = (4 * found - np.array([f(x + 2 * unit) - f(x - 2 * unit) for unit in units]) / (4 * step)) / 3
+    return found.reshape(x.shape + found.shape[1:])

@@ -32,17 +32,6 @@ def test_block_agrees_with_the_polygon_minimiser():
     assert _block("pentagon", 0.05).loss == pytest.approx(best_polygon(5, 0.05).loss, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    "name", ["icosahedron", "Clebsch", pytest.param("quadrangle 3", marks=pytest.mark.slow)]
-)
-def test_shifted_blocks_reach_their_constant(name):
-    one = _block(name, 1e-4, shift=True)
-    code = theory.overlaps(name)
-    mu = max(code.values)
-    strength = (mu - np.array(code.values)) / (1 - mu)  # what one feature takes from each other output
-    assert one.loss / 1e-8 == pytest.approx(code.counts @ theory.pair_cost(strength), rel=0.01)
-
-
 # --- The envelope -------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 from superposition.solvers import sparsification
-from superposition.solvers.collisions import flow, forces, owners
+from superposition.solvers.collisions import flow, forces
 from superposition.solvers.flow import inclusion
 from superposition.solvers.results import Status
 from superposition.theory import collisions as theory
@@ -153,28 +153,6 @@ def orders(errors):
     return np.log2(errors[:-1] / errors[1:])
 
 
-EVENTLESS = {
-    # Without l1 force the exact solution is known.
-    "pair": (np.array([[0.6, 0.2, 0.3], [0.1, 0.5, 0.4]]), 0.0, 2.0),
-    # With it signs stay as they are for so short a time: those of weights and of overlaps.
-    "three": (np.array([[0.6, -0.3, 0.4], [0.5, 0.4, 0.3], [-0.7, 0.2, 0.5]]), 0.1, 0.4),
-}
-
-
-@pytest.mark.parametrize("steps", [dense_steps, listed_steps])
-@pytest.mark.parametrize("case", EVENTLESS)
-def test_third_order_without_events(case, steps):
-    W0, lam, t = EVENTLESS[case]
-    if case == "pair":
-        exact = theory.pair_flow(W0, t)
-    else:
-        (exact,), events = integrate(W0, lam, [t])
-        assert events == 0
-        np.testing.assert_array_equal(np.sign(exact @ exact.T), np.sign(W0 @ W0.T))
-    errors = np.array([np.abs(steps(W0, lam, t, k) - exact).max() for k in (16, 32, 64, 128)])
-    assert np.all(np.abs(orders(errors)[-2:] - 3) < 0.1), orders(errors)
-
-
 @pytest.mark.parametrize("steps", [dense_steps, listed_steps])
 def test_second_order_through_all_events(steps):
     # Where in its step an event happens is a matter of chance, so is its error: root mean square over runs.
@@ -252,13 +230,3 @@ def test_lists_and_matrix_products_agree(monkeypatch, interference):
     for other in results[1:]:
         np.testing.assert_array_equal(other.nonzeros, results[0].nonzeros)
         np.testing.assert_allclose(other.W, results[0].W, atol=2 * ERRORS * rtol)
-
-
-def test_owners_do_not_depend_on_the_tolerance():
-    for seed in range(4):
-        W0 = normal_weights(seed, 16, 32)
-        coarse, fine = (flow(W0, 5e-3, 1200.0, tol=rtol) for rtol in (1e-5, 1e-7))
-        np.testing.assert_array_equal(owners(coarse.W), owners(fine.W))
-        # One-hot ends: thresholds between 0.25 and 0.75 count the same.
-        held = {level: np.sum(np.abs(fine.W) > level, axis=0) for level in (0.25, 0.5, 0.75)}
-        assert {int(np.sum(number > 1)) for number in held.values()} == {fine.polysemantic[0]}

@@ -8,9 +8,6 @@ from mpmath import mp, mpf
 
 from superposition.solvers.loss import evaluator, exact_gradient, exact_loss, value_and_gradient
 from superposition.solvers.loss.exact import evaluate
-from superposition.solvers.loss.methods import contour, fourier
-from superposition.solvers.loss.methods.enumeration import rows_by_patterns
-from superposition.solvers.loss.methods.transform_sums import independent_features
 from superposition.solvers.loss.problem import Accuracy, LossProblem
 from superposition.solvers.minimise import descend
 from superposition.theory.decoders import bayes_loss
@@ -64,15 +61,6 @@ def test_derivatives_at_a_kink_are_the_mean_of_both_sides(values, others):
             moved = [one_row(M[0] + side * step[:n], 0, side * step[n]) for side in (-1, 1)]
             ends = [exact_loss(*one, law, rows=[0]).loss for one in moved]
             assert abs(np.append(found.by_M[0], found.by_b[0])[j] - (ends[1] - ends[0]) / (2 * h)) < bar
-
-
-def test_binary_outputs_that_are_exactly_0_count_half():
-    law = Features(2, [0.3, 0.6], "binary")
-    exactly = value_and_gradient([[1.0, 0.5], [0.0, 1.0]], [-1.5, -1.0], law)
-    assert 2 * exactly.by_b == pytest.approx([-0.3 * 0.6, -0.6])
-    # 1 + 0.1 - 1.1 is not 0 in doubles, but for rounding it is.
-    found = value_and_gradient([[1.0, 0.1], [0.0, 1.0]], [-1.1, -1.0], law)
-    assert 2 * found.by_b[0] == pytest.approx(-0.3 * 0.6)
 
 
 # --- Errors of gradients -----------------------------------------------------------------------------------
@@ -199,18 +187,3 @@ def test_a_law_that_lacks_a_part_is_refused_by_name(n):
         ):
             with pytest.raises(ValueError, match=r"`(values|law)` must be values with .*; got 'rising'"):
                 call()
-
-
-def test_kernels_refuse_laws_they_do_not_have():
-    m, others = np.array([0.3, 0.4]), independent_features(np.array([0.1, 0.2]))
-    uniform, normal, rectified = (
-        law_named("values", name).parts for name in ("uniform", "normal", "rectified-normal")
-    )
-    for law in (normal, rectified, part("a", **LINE).parts, part("a", **PIECES).parts):
-        with pytest.raises(ValueError, match="`law` must be of values with bounds"):
-            fourier.integrate_output(law, m, 0.5, -0.1, 0.1, others, 1e-9, 2.0**20)
-        with pytest.raises(ValueError, match="`law` must be of values that are 1, or uniform"):
-            rows_by_patterns(m[None], np.array([0]), m[:1], np.full(4, 0.25), law)
-    for law in (uniform, part("a", **LINE).parts):
-        with pytest.raises(ValueError, match="`law` must be of values without bounds"):
-            contour.integrate_output(law, m, 0.5, -0.1, 1.0, others, np.array([0.1, 0.2]), False, 1e-12, True)

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import evaluator, exact_gradient, exact_loss
-from superposition.solvers.loss.descent import DescentLoss
 from superposition.solvers.loss.dispatch import METHODS
-from superposition.solvers.loss.problem import Accuracy
 from superposition.theory.features import Features, uniform_from
 from superposition.theory.model import Model
 
@@ -91,7 +89,7 @@ def test_losses_without_loss_are_not_negative():
 def test_workers_and_budgets_change_no_number():
     M, b = network(20)
     one = evaluator(0.1, tol=1e-6)((M, b))
-    assert evaluator(0.1, tol=1e-6, workers=3)((M, b)) == one
+    assert evaluator(0.1, tol=1e-6, workers=3)((np.asfortranarray(M), b)) == one
     few = evaluator(0.1, tol=1e-6, budget=1e9)((M, b))
     assert few.method == "fourier"
     assert abs(few.loss - one.loss) <= few.error_estimate + one.error_estimate
@@ -112,14 +110,3 @@ def test_what_the_quicker_sum_leaves_inexact_is_summed_by_the_other(monkeypatch)
     assert found.method == "uniform_fourier, fourier"
     assert found.per_feature == pytest.approx(plain.per_feature, rel=1e-9)
     assert found.per_feature_error.max() < 1e-6
-
-
-def test_descents_take_the_quickest_method():
-    wanted = Accuracy(1e-8, 1024, refuse_lost=False)
-    few, many, positive = (
-        DescentLoss(law, None, wanted)
-        for law in (Features(9, 0.1), Features(20, 0.1), Features(5, 0.1, "exponential"))
-    )
-    assert (few.method, few.exact, few.is_quick) == ("folding", True, False)
-    assert (many.exact, many.is_quick) == (False, True)  # the sum over levels of uniform features
-    assert (positive.method, positive.exact, positive.is_quick) == ("contour", False, False)

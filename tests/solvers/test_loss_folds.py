@@ -54,11 +54,6 @@ def test_symmetric_values_are_folded_up_to_13_features_and_with_derivatives_up_t
             assert abs(found.loss - other.loss) <= found.error_estimate + other.error_estimate
 
 
-def test_equal_weights_whose_branches_end_late_are_not_folded():
-    f = evaluator(Features(13, 0.1, "symmetric"))
-    assert f((np.full((13, 13), 0.5), -0.1), rows=[0]).method == "fourier"
-
-
 @pytest.mark.parametrize("values", ["uniform", "symmetric"])
 @pytest.mark.parametrize("bias", [-3, -1, 0, 2])
 def test_losses_are_the_sums_over_corners_in_fractions(values, bias):

@@ -7,6 +7,8 @@ from superposition.solvers.loss import row_hessian
 from superposition.solvers.loss import row_loss as exact_row_loss
 from superposition.theory.features import Features
 
+from ..oracles import differences
+
 
 def test_derivatives_by_silent_weights_are_the_limits_of_small_ones():
     row = np.array([1.1, 0.0, 0.0, 0.4, -0.3, 0.2])
@@ -46,30 +48,22 @@ def test_differences_state_their_error():
 
 def test_derivatives_are_in_the_units_of_the_features():
     """By differences of fourth order of the exact loss: of the loss, and of the gradient for the Hessian."""
-    law, at, h = Features(3, [0.2, 0.3, 0.1], scale=[2.0, 0.5, 3.0]), np.array([0.9, 0.4, -0.2, -0.1]), 1e-3
+    law, at = Features(3, [0.2, 0.3, 0.1], scale=[2.0, 0.5, 3.0]), [0.9, 0.4, -0.2, -0.1]
 
-    def difference(of):
-        return (8.0 * (of(h) - of(-h)) - (of(2.0 * h) - of(-2.0 * h))) / (12.0 * h)
+    def loss(at):
+        return exact_row_loss(at[:3], 0, float(at[3]), law).loss
 
-    def derivatives(moved):
-        return row_hessian(moved[:3], 0, float(moved[3]), law, frequencies=2**12)
+    def derivatives(at):
+        return row_hessian(at[:3], 0, float(at[3]), law, frequencies=2**12)
 
     found = derivatives(at)
-    for step, slope, curvature in zip(np.eye(4), found.gradient, found.hessian, strict=True):
-        by_loss = difference(lambda t, step=step: exact_row_loss(*split(at + t * step), law).loss)
-        by_slope = difference(lambda t, step=step: derivatives(at + t * step).gradient)
-        assert slope == pytest.approx(by_loss, abs=1e-7)
-        np.testing.assert_allclose(curvature, by_slope, atol=1e-5)
+    assert found.gradient == pytest.approx(differences(loss, at, 1e-3, order=4), abs=1e-7)
+    by_slope = differences(lambda at: derivatives(at).gradient, at, 1e-3, order=4)
+    np.testing.assert_allclose(found.hessian, by_slope, atol=1e-5)
 
 
 def test_an_own_weight_near_0_has_the_curvature_of_differences():
     """Then the third moment of the own feature is a series; elsewhere it follows from the second one."""
-    row, h = np.array([0.01, -0.2, 0.3, -0.1]), 1e-3
-    found = row_hessian(row, 0, 0.1, 0.3)
-    moved = [row_hessian(row + k * h * np.eye(4)[0], 0, 0.1, 0.3).gradient for k in (2, 1, -1, -2)]
-    difference = (8.0 * (moved[1] - moved[2]) - (moved[0] - moved[3])) / (12.0 * h)
-    np.testing.assert_allclose(found.hessian[0], difference, atol=1e-5)
-
-
-def split(at):
-    return at[:3], 0, float(at[3])
+    row = [0.01, -0.2, 0.3, -0.1]
+    by_slope = differences(lambda row: row_hessian(row, 0, 0.1, 0.3).gradient, row, 1e-3, order=4)
+    np.testing.assert_allclose(row_hessian(row, 0, 0.1, 0.3).hessian[0], by_slope[0], atol=1e-5)

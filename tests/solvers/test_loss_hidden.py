@@ -474,28 +474,6 @@ PAIRS = Features(5, [0.3, 0.2, 0.2, 0.1, 0.4], "symmetric", exactly=2)
 
 
 @pytest.mark.parametrize(
-    "law",
-    [
-        Features(3, [0.1, 0.4, 1.0]), Features(3, 0.3, "half-normal"), GROUPS, PAIRS,
-        Features(3, 0.2, "exponential", [1.0, 2.0, 0.5]),
-    ],
-)  # fmt: skip
-def test_neurons_that_are_always_on_are_linear(law):
-    rng, n = np.random.default_rng(6), law.n_features
-    W_in, V, c = rng.uniform(0.0, 0.3, (2, n)), rng.normal(size=(n, 2)), rng.normal(size=n)
-    bends = Model(W_in, 2.0, "relu", V, c, "identity")
-    linear, f = replace(bends, hidden="identity"), evaluator(law)
-    one = f(bends, gradient=True)
-    assert one.method == "pair_exact"
-    for target in ("identity", np.eye(n)):  # from means of hidden neurons, and from second moments
-        other = f(linear, gradient=True, target=target)
-        assert (other.method == "second moments") == (not isinstance(target, str))
-        np.testing.assert_allclose(one.per_feature, other.per_feature, rtol=1e-12)
-        for key in ("W_in", "W_out", "b_in", "b"):
-            np.testing.assert_allclose(one.gradient[key], other.gradient[key], atol=1e-12)
-
-
-@pytest.mark.parametrize(
     "law", [Features(4, [0.3, 0.1, 0.6, 1.0], "symmetric", [1, 2, 0.5, 1]), PAIRS, GROUPS]
 )
 @pytest.mark.parametrize("name", ["identity", "relu", "abs"])

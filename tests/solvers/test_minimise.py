@@ -130,14 +130,6 @@ def test_five_in_two_are_a_pentagon():
     assert found.curvature > 0
 
 
-def test_the_limit_of_rare_features_is_the_sphere_without_bias():
-    """Twice the energy of a pentagon at its best common length; the table of `sphere_check`."""
-    assert 5 * minimise(5, 2, 0, bias=False, starts=4).loss == pytest.approx(0.267262, abs=1e-6)
-    biased = minimise(5, 2, 0, starts=8)
-    assert 5 * biased.loss == pytest.approx(0.0791, abs=1e-4)
-    assert np.all(biased.b <= 0)
-
-
 def test_bounded_weights_stay_inside_and_arrive():
     """Free weights of sparse features grow for long; within bounds they end at a minimum."""
     bounded, wider = (minimise(5, 2, 0.05, tied=False, largest=one, starts=2) for one in (2.0, 4.0))
@@ -397,11 +389,6 @@ def test_one_bound_of_one_law():
     assert lower_bound(20, 5, law) == unequal.loss_bound(law, 5) > 2e-4
     assert lower_bound(4, 4, 0.9) == 0.0
     assert lower_bound(3, 1, Features(3, 1.0)) == codes.decoder_bound(1.0, 1 / 3)
-
-
-def test_scale_of_the_values_scales_the_loss():
-    one, two = (minimise(3, 1, Features(3, 0.2, scale=s), starts=3) for s in (1.0, 2.0))
-    assert two.loss == pytest.approx(4 * one.loss, rel=1e-10)
 
 
 def test_minima_are_distinct_and_counted():

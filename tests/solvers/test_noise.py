@@ -147,13 +147,6 @@ def test_parameters_of_single_runs():
     np.testing.assert_array_equal(both.W[1], second.W[1])
 
 
-def test_the_start_is_not_modified():
-    W0 = start(4, 6, 2)
-    W0.flags.writeable = False
-    results = [descend(one, "normal", 0.1, 0.1, 5, 0).W for one in (W0, np.asfortranarray(W0))]
-    np.testing.assert_array_equal(*results)
-
-
 # --- What goes wrong --------------------------------------------------------------------------------------
 
 

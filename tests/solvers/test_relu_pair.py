@@ -160,15 +160,6 @@ def test_the_result_does_not_depend_on_the_workers():
     np.testing.assert_array_equal(one.loss, all_of_them.loss)
 
 
-def test_a_diagram_owns_its_arrays():
-    p = np.array([0.3, 0.6])
-    found = phase_diagram(p, [0.2, 1.0])
-    p[:] = 0.9
-    assert found.p.tolist() == [0.3, 0.6]
-    assert not any(array.flags.writeable for array in (found.p, found.W, found.loss, found.phase))
-    assert found == phase_diagram([0.3, 0.6], [0.2, 1.0])
-
-
 def test_families():
     W = [[1, -1], [1, 0], [0.5, 0.5], [1, 1e-7]]
     np.testing.assert_array_equal(families(np.array(W), True), [0, 1, 2, 1])

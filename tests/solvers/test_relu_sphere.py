@@ -17,7 +17,8 @@ from superposition.solvers.relu.sphere.arrange import energy_and_gradient, energ
 from superposition.solvers.relu.sphere.bounds import linear_programming_bound
 from superposition.theory.loss import class_loss
 from superposition.theory.relu import code_loss, polytopes, thomson_bound, thomson_energy
-from superposition.validate.proofs.properties import weights
+
+from ..oracles import differences
 
 SEEDS = st.integers(0, 2**32 - 1)
 PENTAGON = 5 * (3 - math.sqrt(5)) / 4
@@ -58,8 +59,7 @@ def test_hessian_by_differences_of_the_gradient(seed, n, m, bias):
         _, G = energy_and_gradient(W, bias)
         return ((G - np.sum(G * W, axis=1, keepdims=True) * W) / lengths).ravel()
 
-    step = 1e-5 * np.eye(n * m).reshape(-1, n, m)
-    difference = np.array([(slope(W + one) - slope(W - one)) / 2e-5 for one in step])
+    difference = differences(slope, W, 1e-5).reshape(n * m, n * m)
     tangent = np.eye(n * m) - block_diag(*[np.outer(w, w) for w in W])
     # Central differences: h^2 times third derivatives.
     np.testing.assert_allclose(
@@ -178,13 +178,6 @@ def test_geometry():
     assert geometry(np.eye(3)).antipodal == 0
     alone = geometry([[2.0, 0.0]])
     assert (alone.name, alone.inner.size, alone.dimensionality.tolist()) == ("single", 0, [1.0])
-
-
-@given(weights((1, 9), (1, 4)).filter(np.any))
-def test_dimensionalities_add_up_to_the_rank_at_most(W):
-    found, n = geometry(W), np.count_nonzero(W.any(axis=1))
-    assert found.dimensionality.sum() <= min(W.shape) + 1e-12
-    assert found.counts.sum() == n * (n - 1) // 2
 
 
 # --- Bounds by programming ---------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from itertools import combinations, permutations, product
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
 from superposition.solvers.sae import DECODERS, ceiling, measure
@@ -20,6 +19,8 @@ from superposition.solvers.sae.ceiling import (
     match_columns,
 )
 from superposition.theory.features import Features, exclusive, parent_child
+
+from ..oracles import patterns
 
 
 def dictionary(d, n, seed=0):
@@ -37,13 +38,6 @@ def test_an_orthonormal_dictionary_is_read_without_error():
         assert np.all(found.mse[~fitted, 0] < 0.01)
         assert np.all(found.f1[fitted, 0] <= 1.0)
     assert not found.exact.any()
-
-
-def test_more_dimensions_than_features_leave_nothing_to_the_linear_decoder():
-    found = ceiling(Features(4, 0.2), dictionary(6, 4), l0=[0.85], samples=4000)
-    assert found.f1[3] == pytest.approx(1.0, abs=1e-3)
-    assert found.mse[3] < 1e-6
-    assert found.f1[0] < 0.95
 
 
 @pytest.mark.parametrize(
@@ -113,48 +107,34 @@ def test_logistic_readings_reach_what_other_regressions_reach():
     assert stats.ttest_ind(plain, others, equal_var=False).pvalue < 1e-6
 
 
-def test_thresholds_are_best_at_the_l0_that_they_reach():
-    """All pairs of thresholds of two latents on 24 samples."""
-    rng = np.random.default_rng(2)
-    law, phi = Features(2, (0.4, 0.2)), dictionary(1, 2, 5)
-    for _ in range(10):
-        x = law.sample(24, rng)
-        z = (x @ phi.T) @ phi
-        ends = np.sort(z, axis=0)
-        cuts = [*(0.5 * (ends[:-1] + ends[1:])), np.full(2, np.inf)]
-        each = [worth(z > cut, x, z, phi) for cut in cuts]
-        tried = [one[:, 0] + two[:, 1] for one, two in product(each, repeat=2)]
-        chosen = _thresholds_per_latent(_threshold_candidates(z, x, phi), np.array([0.3, 0.6]), 2)[0]
-        for kind, thresholds in enumerate((chosen[:2], chosen[2:])):
-            for t in thresholds:
-                l0, value = worth(z > t, x, z, phi).sum(axis=1)[[0, 1 + kind]]
-                assert value >= max(one[1 + kind] for one in tried if one[0] <= l0 + 1e-12) - 1e-9
-
-
-def test_owners_and_their_thresholds_are_best_at_the_l0_that_they_reach():
-    """All choices of two features of four and their thresholds, on 16 samples."""
-    rng = np.random.default_rng(4)
-    law, phi = Features(4, (0.5, 0.3, 0.3, 0.2)), dictionary(2, 4, 6)
+@pytest.mark.parametrize(
+    ("p", "phi", "size", "asked"),
+    [
+        ((0.4, 0.2), dictionary(1, 2, 5), 24, [0.3, 0.6]),
+        ((0.5, 0.3, 0.3, 0.2), dictionary(2, 4, 6), 16, [0.2, 0.5]),
+    ],
+)
+def test_owners_and_their_thresholds_are_best_at_the_l0_that_they_reach(p, phi, size, asked):
+    """All choices of two features and their thresholds, on few samples."""
+    rng, n = np.random.default_rng(4), len(p)
     for _ in range(5):
-        x = law.sample(16, rng)
+        x = Features(n, p).sample(size, rng)
         z = (x @ phi.T) @ phi
         ends = np.sort(z, axis=0)
-        cuts = [*(0.5 * (ends[:-1] + ends[1:])), np.full(4, np.inf)]
+        cuts = [*(0.5 * (ends[:-1] + ends[1:])), np.full(n, np.inf)]
         each = np.array([worth(z > cut, x, z, phi) for cut in cuts])  # (cuts, 3, features)
         tried = [
             one[:, i] + two[:, j]
             for one, two in product(each, repeat=2)
-            for i, j in combinations(range(4), 2)
+            for i, j in combinations(range(n), 2)
         ]
-        thresholds, owners = _thresholds_per_latent(
-            _threshold_candidates(z, x, phi), asked := np.array([0.2, 0.5]), 2
-        )
+        thresholds, owners = _thresholds_per_latent(_threshold_candidates(z, x, phi), np.array(asked), 2)
         for k, (t, of) in enumerate(zip(thresholds, owners, strict=True)):
             kind = 1 + k // 2
             l0, value = worth(z > t, x, z, phi)[:, of].sum(axis=1)[[0, kind]]
             assert len(set(of)) == 2
             assert l0 <= asked[k % 2] + 1e-12
-            assert not (z > t)[:, [i for i in range(4) if i not in of]].any()
+            assert not (z > t)[:, [i for i in range(n) if i not in of]].any()
             assert value >= max(one[kind] for one in tried if one[0] <= l0 + 1e-12) - 1e-9
 
 
@@ -215,13 +195,6 @@ def test_features_without_a_direction_have_no_latent():
     assert all(not sae.W_in[2].any() for (sae,) in found.models)
     sure = ceiling(Features(2, 1.0, "binary"), np.eye(2), l0=[1.0], samples=200)
     assert np.isnan(sure.explained_variance).all()
-
-
-def test_defaults():
-    found = ceiling(0.02, dictionary(8, 40), samples=500)
-    assert found.decoders == DECODERS
-    assert found.target_l0 == pytest.approx([0.4, 0.6, 0.8, 1.2, 1.6])
-    np.testing.assert_allclose(found.l0[:, :2], np.tile(found.target_l0[:2], (13, 1)), rtol=0.3)
 
 
 @pytest.mark.parametrize(
@@ -338,64 +311,7 @@ def test_mcc_and_uniqueness_by_their_definitions():
     assert match_columns(np.zeros((2, 2)), np.eye(2)) == (0.0, 0.5)
 
 
-@pytest.mark.parametrize("latents", [1, 2, 3])
-def test_models_with_fewer_latents_have_the_exact_scores_that_are_said(latents):
-    """Binary features: every pattern. All columns of the decoder and rows belong to owners."""
-    p, phi = np.array([0.3, 0.1, 0.2, 0.15]), dictionary(2, 4, 8)
-    found = ceiling(Features(4, p, "binary"), phi, l0=[0.15, 0.3], latents=latents, samples=2000)
-    x = (np.arange(16)[:, None] >> np.arange(4) & 1).astype(float)
-    chances = np.prod(np.where(x > 0.0, p, 1.0 - p), axis=1)
-    for row, models in enumerate(found.models):
-        for at, one in enumerate(models):
-            of = found.owners[row, at]
-            assert one.W_in.shape == (latents, 2)
-            assert len(set(of)) == latents
-            on = (x @ phi.T) @ one.W_in.T + one.b_in > one.thresholds
-            f1 = np.mean(2.0 * (chances @ (on * x[:, of])) / (chances @ on + chances @ x[:, of]))
-            left = x @ phi.T - one(x @ phi.T)
-            mse = chances @ np.sum(left**2, axis=1)
-            want = f1, mse, chances @ on.sum(axis=1), *match_columns(one.W_out, phi)
-            got = (getattr(found, name)[row, at] for name in ("f1", "mse", "l0", "mcc", "uniqueness"))
-            assert tuple(got) == pytest.approx(want, abs=1e-10)
-    assert np.isnan(found.normal_f1).all()
-    assert found.exact[:-1].all()
-
-
-def test_as_many_latents_as_features_is_the_default():
-    law, phi = Features(7, np.linspace(0.1, 0.3, 7)), dictionary(3, 7)
-    one, other = (ceiling(law, phi, l0=[0.7, 1.2], samples=500, latents=k) for k in (None, 7))
-    for name in ("l0", "f1", "mse", "mcc", "uniqueness", "owners"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    assert np.all(one.owners == np.arange(7))
-
-
 # --- What is above the ceiling ------------------------------------------------------------------------------
-
-
-def mean_f1(on, there):
-    """Return the mean over features of the F1 of the latent that fits each, and its standard error."""
-    f1 = 2.0 * (on.T.astype(float) @ there) / np.maximum(on.sum(axis=0)[:, None] + there.sum(axis=0), 1.0)
-    rows, columns = linear_sum_assignment(-f1)
-    parts = [f1_of(on[k][:, rows], there[k][:, columns]) for k in np.array_split(np.arange(len(on)), 20)]
-    return f1[rows, columns].sum() / there.shape[1], np.std(np.mean(parts, axis=1), ddof=1) / 20**0.5
-
-
-def test_an_autoencoder_that_sees_the_features_is_above_the_ceiling():
-    law, phi = Features(24, 0.08), dictionary(8, 24, 3)
-    found = ceiling(law, phi, l0=[1.0, 1.5, 2.0, 3.0], samples=2000)
-    there = law.sample(20_000, 5) != 0.0
-    rng = np.random.default_rng(6)
-    assert found.standard_errors_above(there.sum(axis=1).mean(), *mean_f1(there, there)) > 3.0
-    # It sees each feature that is on with probability 0.8.
-    cheat = there & (rng.random(there.shape) < 0.8)
-    assert found.standard_errors_above(cheat.sum(axis=1).mean(), *mean_f1(cheat, there)) > 3.0
-    # One that reads activations alone is not: the best decoder, on other samples; nor a random one.
-    x = law.sample(20_000, 7)
-    for k in range(12):
-        sae = found.models[k][1]
-        on = x @ phi.T @ sae.W_in.T + sae.b_in > sae.thresholds
-        assert found.standard_errors_above(on.sum(axis=1).mean(), *mean_f1(on, x != 0.0)) < 3.0
-    assert found.standard_errors_above(1.5, 0.08) < -3.0
 
 
 def f1_by_cosines(on, there, V, phi):
@@ -412,6 +328,7 @@ def test_a_score_by_leakage_is_above_the_ceiling_of_as_many_latents_and_an_hones
     found = ceiling(law, phi, l0=[0.8, 1.2, 1.6, 2.0], latents=latents, samples=2000)
     limit = stats.t.isf(1e-3 / len(found.models), 19)
     x, rng = law.sample(20_000, 7), np.random.default_rng(8)
+    assert found.standard_errors_above(1.2, 0.08) < -3.0
 
     def above(on, sae):
         scores = f1_by_cosines(on, x != 0.0, sae.W_out, phi)
@@ -425,34 +342,37 @@ def test_a_score_by_leakage_is_above_the_ceiling_of_as_many_latents_and_an_hones
             assert above(np.where(rng.random(there.shape) < 1 / 3, there, honest), sae) > limit
 
 
-@pytest.mark.parametrize(("n", "d", "seed"), [(9, 4, 0), pytest.param(6, 2, 1, marks=pytest.mark.slow)])
-def test_returned_models_do_what_is_said_of_them_when_they_are_called(n, d, seed):
-    """Rows that read two features alike have ties, which rounding alone would order."""
-    p, phi = 0.12, np.random.default_rng(seed).normal(size=(d, n))
-    found = ceiling(Features(n, p, "binary"), phi, l0=[0.8, 1.3, 2.0], samples=2000)
-    x = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
-    chances = np.prod(np.where(x > 0.0, p, 1.0 - p), axis=1)
+@pytest.mark.parametrize(
+    ("n", "d", "seed", "latents"),
+    [
+        (9, 4, 0, None),
+        pytest.param(6, 2, 1, None, marks=pytest.mark.slow),
+        *((4, 2, 8, latents) for latents in (1, 2, 3)),
+    ],
+)
+def test_returned_models_do_what_is_said_of_them_when_they_are_called(n, d, seed, latents):
+    """By every pattern, with owners of all columns and rows.
+
+    Rows that read two features alike have ties, which rounding alone would order.
+    """
+    p, l0 = (np.array([0.3, 0.1, 0.2, 0.15]), [0.15, 0.3]) if latents else (0.12, [0.8, 1.3, 2.0])
+    phi = np.random.default_rng(seed).normal(size=(d, n))
+    law = Features(n, p, "binary")
+    found = ceiling(law, phi, l0=l0, latents=latents, samples=2000)
+    x, chances = map(np.array, zip(*patterns(law), strict=True))
     for row, models in enumerate(found.models):
         for at, one in enumerate(models):
+            of = found.owners[row, at]
+            assert one.W_in.shape == (len(set(of)), d) == (latents or n, d)
             z = (x @ phi.T) @ one.W_in.T + one.b_in
             assert np.all(np.abs(z - one.thresholds) > 1e-13 * np.abs(z).max(axis=0))
             on = z > one.thresholds  # as the forward pass of anyone's code
-            both = chances @ (on * x)
-            f1 = np.mean(2.0 * both / (chances @ on + chances @ x))
+            f1 = np.mean(2.0 * (chances @ (on * x[:, of])) / (chances @ on + chances @ x[:, of]))
             assert found.f1[row, at] == pytest.approx(f1, rel=0, abs=1e-12)
-            left = x @ phi.T - one(x @ phi.T)
-            assert found.mse[row, at] == pytest.approx(chances @ np.sum(left**2, axis=1), abs=1e-10)
+            mse = chances @ np.sum((x @ phi.T - one(x @ phi.T)) ** 2, axis=1)
+            want = mse, chances @ on.sum(axis=1), *match_columns(one.W_out, phi)
+            got = (getattr(found, name)[row, at] for name in ("mse", "l0", "mcc", "uniqueness"))
+            assert tuple(got) == pytest.approx(want, abs=1e-10)
     assert found.exact[:-1].all()
     assert found.draws == 0
-
-
-def test_rectified_values_are_exact_by_the_convention_of_samples():
-    """A feature is on where it is not 0, in what is exact as in what is measured."""
-    law = Features(3, 0.3, "rectified-normal(1)")
-    found = ceiling(law, np.eye(3), l0=[0.7])
-    draws = ceiling(law.sample(40_000, rng=1), np.eye(3), l0=[0.7])
-    assert found.exact[0]
-    assert not draws.exact[0]
-    assert found.mean_active == pytest.approx(draws.mean_active, abs=0.02)
-    assert found.f1[:-1] == pytest.approx(draws.f1[:-1], abs=0.03)
-    assert (draws.samples, draws.draws) == (10_000, 40_000)
+    assert np.isnan(found.normal_f1).all() == bool(latents)

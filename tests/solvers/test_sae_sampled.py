@@ -1,7 +1,5 @@
 """Sampled objectives of sparse autoencoders: against exact ones, enumeration and central differences."""
 
-from itertools import product
-
 import numba
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from superposition.solvers.sae import AutoencoderObjective, sampled
 from superposition.theory.features import Features, parent_child
 from superposition.theory.model import Model
 
-from ..oracles import autoencoder
+from ..oracles import autoencoder, differences, patterns
 
 SCALE = (1.0, 1.5, 0.5)
 PAIR = parent_child(0, [1], 0.5, 0.4)
@@ -107,21 +105,6 @@ def test_exact_means_of_single_latents_leave_a_smaller_error(law, hidden, prefix
     assert plain.l1 != pytest.approx(exact.l1, rel=1e-4)
 
 
-@pytest.mark.parametrize("groups", [[], [parent_child(0, [1], 0.2, 0.3)]], ids=["independent", "groups"])
-def test_latents_without_biases_are_off_where_no_feature_is_on(groups):
-    law, rng = Features(4, 0.1, groups=groups), np.random.default_rng(8)
-    phi, W = rng.normal(size=(2, 4)), rng.normal(size=(3, 2))
-    sae = Model(W, hidden="relu", W_out=0.3 * W.T, output="identity")
-    exact, means = (
-        AutoencoderObjective(law, phi, l1=0.1, l0=0.1, method=method, samples=20_000)(sae, gradient=False)
-        for method in ("exact", "samples")
-    )
-    assert abs(means.value - exact.value) < BAR * means.error_estimate
-    assert means.l0 == pytest.approx(exact.l0, rel=1e-5)
-    # At its kink a latent is not half on: no latent is on more often than any feature is.
-    assert exact.l0 < 3 * 0.36 < 3 * 0.5 * 0.64 + exact.l0
-
-
 @pytest.mark.slow
 def test_many_latents_share_the_inputs_that_are_put_on_thresholds():
     rng, law = np.random.default_rng(7), Features(2, 0.4)
@@ -158,14 +141,9 @@ def test_the_sampled_gradient_is_that_of_the_sampled_mean():
     network = Model(one.W_in @ phi, one.b_in, "relu", one.W_out, one.b, "identity")
     found = sampled.sample_objective(network, law, phi, np.zeros(3), weights, 2000, 11, True)
     for name in names:
-        for k in range(arrays[name].size):
-            ends = []
-            for sign in (1.0, -1.0):
-                moved = {key: array.copy() for key, array in arrays.items()}
-                moved[name].flat[k] += sign * 1e-6
-                ends.append(at(moved))
-            # Inputs within 1e-6 of a kink, some of 2048, change by as much: 1e-5.
-            assert found.gradient[name].flat[k] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=2e-5), name
+        want = differences(lambda x, name=name: at(arrays | {name: x}), arrays[name], 1e-6)
+        # Inputs within 1e-6 of a kink, some of 2048, change by as much: 1e-5.
+        assert found.gradient[name] == pytest.approx(want, abs=2e-5), name
 
 
 def test_the_same_seed_gives_the_same_numbers_whatever_the_threads():
@@ -195,8 +173,8 @@ def test_atoms_at_thresholds_are_off_in_samples_too():
     # 289 numbers: a false alarm in 3,500.
     assert np.abs(deviations(exact, means)).max() < stats.t.isf(ALPHA / 2, 48)
     # All patterns, each with the latents that are on in it.
-    x = np.array(list(product([0.0, 1.0], repeat=8)))
-    chances, a = np.prod(np.where(x > 0.0, 0.3, 0.7), axis=1), x @ phi.T
+    x, chances = map(np.array, zip(*patterns(law), strict=True))
+    a = x @ phi.T
     z = a @ phi + 0.1
     on = z > 0.6 + 1e-9
     error = np.where(on, z, 0.0) @ phi.T - a
@@ -220,26 +198,6 @@ def test_exact_prefixes_are_sums_of_autoencoders_of_the_first_latents():
         value, by_b = value + weight * part.value, by_b + weight * part.gradient["b"]
     assert found.value == pytest.approx(value, rel=1e-12)
     assert found.gradient["b"] == pytest.approx(by_b, rel=1e-10)
-
-
-def test_the_gradient_of_centred_activations():
-    law, rng = Features(3, 0.3), np.random.default_rng(1)
-    phi, one = rng.normal(size=(2, 3)), autoencoder(rng, 2, 2, "relu")
-    f = AutoencoderObjective(law, phi, l1=0.1, centred=True)
-    turn = rng.normal(size=one.W_in.shape)
-
-    def at(step):
-        moved = Model(one.W_in + step * turn, one.b_in, "relu", one.W_out, one.b, "identity")
-        return f(moved, gradient=False).value
-
-    slope = (8 * (at(1e-4) - at(-1e-4)) - at(2e-4) + at(-2e-4)) / 12e-4
-    assert np.sum(f(one).gradient["W_in"] * turn) == pytest.approx(slope, rel=1e-8)
-    # A law of mean 0 has the same activations.
-    plain, same = (
-        AutoencoderObjective(Features(3, 0.3, "normal"), phi, centred=centred)(one).value
-        for centred in (False, True)
-    )
-    assert plain == same
 
 
 def test_samples_are_taken_where_exact_sums_take_longer():

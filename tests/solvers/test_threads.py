@@ -87,20 +87,6 @@ def test_no_more_workers_than_cores_whatever_is_wanted(monkeypatch):
     assert len(watch.seen) <= cores
 
 
-def test_the_first_error_is_raised_and_work_ends(three):
-    done = []
-
-    def work(at):
-        if at >= 5:
-            raise KeyError(at)
-        done.append(at)
-
-    with pytest.raises(KeyError, match="5"):
-        parallel.parallel_map(work, 10_000)
-    assert sorted(done) == [0, 1, 2, 3, 4]
-    assert parallel.parallel_map(lambda at: at, 5) == [0, 1, 2, 3, 4]
-
-
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forks beside threads, on purpose
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_has_threads_of_its_own(three):

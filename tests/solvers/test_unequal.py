@@ -44,15 +44,25 @@ def test_where_all_are_pairs_price_and_gap_are_those_of_pairs():
 
 
 def test_features_of_no_importance_are_dropped():
-    """What is left is the envelope of the others, over more features; warnings are errors."""
-    some = Features(40, 0.1, importance=np.repeat([0.0, 1.0], 20))
-    for m in (2, 3, 20):
-        found = unequal.allocate_codes(some, m)
-        assert np.all(found.code[:20] == found.names.index("dropped"))
-        assert np.all(np.isfinite(found.share))
-        assert found.share.sum() == pytest.approx(1.0)
-        loss = unequal.allocate_codes(Features(20, 0.1), m).loss / 2 if m < 20 else 0.0
-        assert found.loss == pytest.approx(loss, rel=1e-12, abs=0)
+    """The others have the neurons, and what they would have by themselves; warnings are errors."""
+    p = np.repeat([0.3, 0.1, 0.02], [50, 100, 100])
+    law = Features(250, p, importance=np.repeat([0.0, 1.0], [50, 200]))
+    for m in (2, 60, 200):
+        alone, found = (
+            unequal.allocate_codes(Features(200, p[50:]), min(m, 199)),
+            unequal.allocate_codes(law, m),
+        )
+        assert all(found.names[k] == "dropped" for k in found.code[:50])
+        assert not found.capacity[:50].any()
+        if m == 200:  # room for all that matter
+            assert found.loss == 0.0
+            continue
+        assert found.names == alone.names
+        want = 0.8 * alone.share + 0.2 * (np.array(alone.names) == "dropped")
+        assert found.share == pytest.approx(want, abs=1e-9)
+        assert found.neurons == pytest.approx(0.8 * alone.neurons, abs=1e-9)
+        assert found.loss == pytest.approx(0.8 * alone.loss, rel=1e-9)
+        assert found.multiplier == pytest.approx(alone.multiplier, rel=1e-9)
 
 
 # Mixtures, pure codes, the rug; of like features this is the other envelope, to rounding.
@@ -277,18 +287,3 @@ def test_steep_laws_are_split_to_the_optimum() -> None:
         c, step = best.capacity[k], 1e-4 * best.capacity[k]
         falls = rug.optimum(p[k] / p.sum(), np.array([c - step, c + step])).loss
         assert (falls[0] - falls[1]) / (2.0 * step) == pytest.approx(best.multiplier, rel=1e-3, abs=0)
-
-
-def test_features_of_no_importance_count_as_dropped():
-    """The others have the neurons, and what they would have by themselves."""
-    p = np.repeat([0.1, 0.02, 0.3], [100, 100, 50])
-    alone = unequal.allocate_codes(Features(200, p[:200]), 60)
-    found = unequal.allocate_codes(Features(250, p, importance=np.repeat([1.0, 0.0], [200, 50])), 60)
-    assert found.names == alone.names
-    want = 0.8 * alone.share + 0.2 * (np.array(alone.names) == "dropped")
-    assert found.share == pytest.approx(want, abs=1e-9)
-    assert found.neurons == pytest.approx(0.8 * alone.neurons, abs=1e-9)
-    assert found.loss == pytest.approx(0.8 * alone.loss, rel=1e-9)
-    assert found.multiplier == pytest.approx(alone.multiplier, rel=1e-9)
-    assert all(found.names[k] == "dropped" for k in found.code[200:])
-    assert not found.capacity[200:].any()

@@ -13,21 +13,12 @@ from superposition.theory import validation
 
 
 def test_good_values_pass_unchanged():
-    assert validation.real("p", [0.5, 1], 0, 1, brackets="(]").tolist() == [0.5, 1.0]
-    assert validation.integer("n", 4.0, 1, 4) == 4
     assert validation.power_of_two("n", 1) == 1
-    assert validation.vector("b", (1, 2), 2).dtype == np.float64
     assert validation.vector("x", np.ma.array([1.0, 2.0])).tolist() == [1.0, 2.0]  # none of it masked
-    assert validation.matrix("M", np.eye(2), (None, 2)).shape == (2, 2)
-    assert validation.choice("device", "cpu", ("cpu", "cuda")) == "cpu"
     assert validation.choices("codes", ["b", "a"], ("a", "b")) == ("b", "a")
-    assert validation.instance("table", {1: 2}, dict) == {1: 2}
     assert validation.flag("tied", np.bool_(False)) is False
-    assert validation.probability("p", [1, 0.25]).tolist() == [1.0, 0.25]
     assert validation.probability("p", 0.1, low=0.1) == 0.1
-    assert validation.numbers_or_repeat("b", [1, 2]).tolist() == [1.0, 2.0]
     assert validation.numbers_or_repeat("t", 3).tolist() == [3.0]
-    validation.check_fits("n", 2**14, 2**28)
     mine = np.ones(3)
     assert validation.real("x", mine) is validation.vector("x", mine) is mine  # no copy
 

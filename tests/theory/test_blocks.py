@@ -12,6 +12,8 @@ from superposition.solvers.loss import exact_loss
 from superposition.theory import rug, unequal
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
 
+from ..oracles import differences
+
 TABLES = {
     "exclusive": exclusive([0, 1], [0.1, 0.2]),
     "synchronous": synchronous([0, 1], 0.2),
@@ -69,20 +71,16 @@ def test_noise_is_an_average_over_biases(kind, values):
 @pytest.mark.parametrize("k", [2, 3])
 def test_derivatives_are_those_of_the_losses(k):
     law = Features(k, 0.3, scale=np.arange(1.0, k + 1))
-    (alpha, b), v, h = _coefficients(k, 2), np.linspace(0.05, 0.1, k), 1e-4
+    (alpha, b), v = _coefficients(k, 2), np.linspace(0.05, 0.1, k)
 
-    def loss(alpha, b, v):
-        return unequal.block_losses(alpha, b, v, law).per_feature
-
-    def slope(at):  # fourth order
-        return (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
+    def moved(t):  # of all outputs by the same
+        return unequal.block_losses(alpha + t[2:], b + t[0], v + t[1], law).per_feature
 
     found = unequal.block_losses(alpha, b, v, law)
-    np.testing.assert_allclose(found.by_b, slope(lambda t: loss(alpha, b + t, v)), atol=1e-9)
-    np.testing.assert_allclose(found.by_variance, slope(lambda t: loss(alpha, b, v + t)), atol=1e-8)
-    for j in range(k):
-        along = slope(lambda t, j=j: loss(alpha + t * np.eye(1, k, j), b, v))
-        np.testing.assert_allclose(found.by_coefficients[:, j], along, atol=1e-9)
+    by_b, by_variance, *by_coefficients = differences(moved, np.zeros(k + 2), 1e-4, order=4)
+    np.testing.assert_allclose(found.by_b, by_b, atol=1e-9)
+    np.testing.assert_allclose(found.by_variance, by_variance, atol=1e-8)
+    np.testing.assert_allclose(found.by_coefficients.T, by_coefficients, atol=1e-9)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 7))

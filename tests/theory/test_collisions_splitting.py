@@ -30,33 +30,6 @@ def test_derived_rates_are_those_of_the_closed_form():
     assert float(rest.subs(W, last)) == pytest.approx(critical_lam(2), rel=1e-15, abs=0)
 
 
-def lost_time(difference, lam):
-    """Time at which the second of two copies on the unit circle drops, by integration."""
-    total = np.sqrt(2 - difference**2)
-    start = (total + np.array([1, -1]) * difference) / 2
-
-    def flow(_, w):
-        return (1 - w @ w) * w - lam
-
-    def dropped(_, w):
-        return w[1]
-
-    dropped.terminal = True
-    found = integrate.solve_ivp(flow, (0, 50 / lam), start, events=dropped, rtol=1e-10, atol=1e-12)
-    return float(found.t_events[0][0])
-
-
-@pytest.mark.parametrize("difference", [1e-3, 0.1, 0.5])
-def test_time_to_part_has_the_stated_order(difference):
-    ratio = (np.sqrt(2 - difference**2) - difference) / (np.sqrt(2 - difference**2) + difference)
-    gaps = [
-        abs(lam * lost_time(difference, lam) / shared_drop_time(ratio) - 1) for lam in (0.02, 0.01, 0.005)
-    ]
-    # O(lam): each halving of lam halves the gap, here within 10 %.
-    assert gaps[0] < 0.1
-    np.testing.assert_allclose([gaps[0] / gaps[1], gaps[1] / gaps[2]], 2, rtol=0.1)
-
-
 @pytest.mark.parametrize(("rho", "left"), [(0.0, 0.0), (0.5, 0.02), (1.0, 0.3)])
 def test_shares_agree_with_counting(rho, left):
     rng, draws, eps, lam = np.random.default_rng(1), 200_000, 0.02, 0.01

@@ -16,7 +16,6 @@ from superposition.theory.computation import (
     target_moments,
 )
 from superposition.theory.features import Features, exclusive, synchronous
-from superposition.theory.features.values.law import ValueDistribution
 
 from ..oracles import patterns
 
@@ -205,18 +204,3 @@ def test_sharing_is_the_best_weight_of_one_neuron():
         assert shared.loss < shared.naive == pytest.approx((1 - n / F) / 10)
     alone = shared_loss(3, 3)
     assert (alone.loss, alone.naive, alone.weight) == (0.0, 0.0, 1.0)
-
-
-# --- Bad input ----------------------------------------------------------------------------------------------
-
-
-def test_sizes_without_a_known_law_are_refused():
-    skew = ValueDistribution(
-        "skew",
-        (-1.0, 2.0),
-        lambda k: (2.0 ** (k + 1) + (-1.0) ** k) / (3 * (k + 1)),
-        lambda rng, size: rng.uniform(-1, 2, size),
-        pieces=[(-1.0, 2.0, (1 / 3,))],
-    )
-    with pytest.raises(ValueError, match=r"`target` must be 'identity' for .*skew.* values; got 'relu'"):
-        target_moments(Features(1, 0.1, skew))

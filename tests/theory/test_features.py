@@ -7,11 +7,10 @@ from math import comb
 import mpmath as mp
 import numpy as np
 import pytest
-import sympy as sp
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from superposition.theory.features import SparseUniform, derive_eigenvalues, derive_moments
+from superposition.theory.features import SparseUniform
 
 ROUNDING = 2.0**-53
 probabilities = st.one_of(st.floats(1e-12, 1), st.floats(-12, 0).map(lambda e: 10.0**e))
@@ -23,19 +22,6 @@ def relative_error(found, exact):
 
 
 # --- moments and matrices -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
-def test_derived_eigenvalues_are_those_of_the_matrices(n):
-    a, b = (derive_moments(name).expression for name in ("second_moment", "pair_moment"))
-    symbol = sp.Symbol("n", positive=True, integer=True)
-    for name, matrix in {
-        "second_moment": sp.Matrix(n, n, lambda i, j: a if i == j else b),
-        "covariance": derive_moments("variance").expression * sp.eye(n),
-    }.items():
-        derived = derive_eigenvalues(name).expression.subs(symbol, n).tolist()
-        found = {sp.expand(value): count for value, count in matrix.eigenvals().items()}
-        assert found == {sp.expand(value): count for value, count in derived if count}
 
 
 @pytest.mark.parametrize("p", [1e-12, 0.1, 1.0])

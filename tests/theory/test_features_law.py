@@ -4,7 +4,6 @@ import copy
 import pickle
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
 from itertools import product
 
 import mpmath as mp
@@ -23,6 +22,7 @@ from superposition.theory.features import (
 )
 
 from ..oracles import patterns
+from .test_features_values import exact as value
 
 P = [0.3, 0.05, 0.9, 1e-7, 0.4]
 SCALES = [1.0, 0.2, 3.0, 1e-3, 2.0]
@@ -40,27 +40,6 @@ LAWS = {
     "fewer than a group": {"p": 0.3, "exactly": 1, "groups": [synchronous([0, 1, 2, 4], 0.2)]},
     "exactly and a table": {"p": 0.2, "values": "normal", "exactly": 2, "groups": [TABLE]},
 }
-
-
-DENSITIES = {
-    "uniform": (lambda v: mp.mpf(1), [0, 1]),
-    "half-normal": (lambda v: mp.sqrt(2 / mp.pi) * mp.exp(-v * v / 2), [0, 2, 6, 20]),
-    "exponential": (lambda v: mp.exp(-v), [0, 4, 20, 100]),
-    "symmetric": (lambda v: mp.mpf(1) / 2, [-1, 0, 1]),
-    "normal": (lambda v: mp.exp(-v * v / 2) / mp.sqrt(2 * mp.pi), [-20, -6, -2, 0, 2, 6, 20]),
-    "rectified-normal": (lambda v: mp.npdf(v - 1), [0, 2, 6, 20]),
-}
-
-
-@cache
-def value(values, r, z=0):
-    """E v^r exp(z v) by quadrature of the definition."""
-    if values == "binary":
-        return mp.exp(z)
-    density, ends = DENSITIES[values]
-    atom = mp.ncdf(-1) if values == "rectified-normal" and r == 0 else 0
-    rule = "tanh-sinh" if values == "exponential" else "gauss-legendre"
-    return atom + mp.quad(lambda v: density(v) * v**r * mp.exp(z * v), ends, method=rule)
 
 
 def assert_close(found, exact, relative=1e-13, absolute=0.0):
@@ -85,7 +64,7 @@ def test_laws_match_enumeration(name):
         if law.exactly is None:
             assert np.array_equal(law.p, law.on_probability())
 
-        first, second, third = (value(values, r) for r in (1, 2, 3))
+        first, second, third = (value(values, r, mp.mpf(0)) for r in (1, 2, 3))
         mean, square = [on[i] * s[i] * first for i in n], [on[i] * s[i] ** 2 * second for i in n]
         joint = [[square[i] if i == j else both[i][j] * s[i] * s[j] * first**2 for j in n] for i in n]
         assert_close(law.mean, mean, absolute=1e-25)

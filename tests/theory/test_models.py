@@ -38,15 +38,3 @@ def test_hidden_activations():
     assert jumps(x).tolist() == [[0.0, 0.0], [0.0, 2.0], [1.5, 0.0]]
     outputs = Model(np.eye(2), output="jumprelu", thresholds=0.5)
     assert outputs([0.5, 0.6]).tolist() == [0.0, 0.6]
-
-
-def test_a_model_says_in_a_line_what_it_is_and_cannot_be_changed():
-    model = Model(W, hidden="relu", W_out=np.ones((1, 2)))
-    assert repr(model) == "Model(3 features -> 2 hidden (relu) -> 1 outputs (relu))"
-    with pytest.raises(ValueError, match="read-only"):
-        model.W_in[0, 0] = 1.0
-    for name in ("M", "bias"):  # hidden neurons that bend have none
-        with pytest.raises(ValueError, match=f"`hidden` must be 'identity' for {name} to exist; got 'relu'"):
-            getattr(model, name)
-    with pytest.raises(ValueError, match=r"`x` must have 3 features last; got shape \(2,\)"):
-        model([1.0, 2.0])

@@ -60,28 +60,6 @@ def test_simplex_is_where_normal_noise_leads(n, std):
     np.testing.assert_allclose(theory.sparsifying_rate(W, std, -2.0), rate, rtol=1e-6)
 
 
-def descend(W, noise, std, time, step):
-    """Euler steps down the exact averaged loss."""
-    for _ in range(round(time / step)):
-        W = W - step * theory.noise_averaged_gradient(W, noise, std)
-    return W
-
-
-def shape(W):
-    return np.sum(W**4, axis=1) / np.sum(W**2, axis=1) ** 2
-
-
-@pytest.mark.slow
-def test_time_to_sparsify_is_the_predicted_one():
-    n, m, std = 8, 16, 0.15
-    W = np.random.default_rng(0).normal(size=(n, m)) / 4
-    predicted = theory.sparsification_time(n, m, std, -2.0)
-    early, late = (
-        shape(descend(W, "bipolar", std, factor * predicted, 0.15)).mean() for factor in (0.5, 2.0)
-    )
-    assert early < 0.5 < late
-
-
 def test_scalings():
     time = theory.sparsification_time(8, 64, 0.4, -2.0)
     assert theory.sparsification_time(8, 64, 0.4, -1.0) == pytest.approx(2 * time, rel=1e-9)

@@ -37,7 +37,7 @@ def test_first_class_is_benefit_and_interference(entries, b):
     assert relu.class_loss(W, b, 1, importance) == pytest.approx(total, rel=1e-12, abs=1e-14)
 
 
-def test_corner_is_three_times_the_first_class_without_bias_and_may_vanish_with_one():
+def test_corner_is_three_times_the_first_class_without_bias():
     W = np.random.default_rng(0).normal(size=(4, 2))
     corner = relu.corner_class_loss(W, 0.0, [1, 2, 0, 1])
     assert corner == pytest.approx(3 * relu.class_loss(W, 0.0, 1, [1, 2, 0, 1]), rel=1e-12)
@@ -46,11 +46,6 @@ def test_corner_is_three_times_the_first_class_without_bias_and_may_vanish_with_
     assert relu.corner_class_loss(W, b, [1, 2, 0, 1]) == pytest.approx(
         sum(np.dot([1, 2, 0, 1], error**2) for error in errors)
     )
-    for n in range(5, 13):
-        mu = np.cos(2 * np.pi / n)
-        W = polytopes.polygon(n) / np.sqrt(1 - mu)
-        assert relu.corner_class_loss(W, -mu / (1 - mu)) < 1e-20 / (1 - mu) ** 2
-        assert relu.class_loss(W, -mu / (1 - mu), 1) > 0.1
     for k, W in ((1, np.eye(3)), (3, np.eye(3)), (1, [[1.0], [-1.0]])):  # sums of squares: zero exactly
         assert relu.class_loss(W, 0.0, k) == 0.0
 

@@ -54,17 +54,6 @@ def test_obtuse_pair_loss():
         assert sphere.obtuse_pair_loss(c) == pytest.approx(below + above, abs=1e-13)
 
 
-def test_second_class_of_antipodal_pairs_and_simplices():
-    for n, m in [(3, 2), (5, 3), (6, 3), (7, 5)]:
-        axes = np.eye(m)
-        W = np.concatenate([axes, -axes[: n - m]])
-        assert class_loss(W, 0.0, 2) == pytest.approx(max(n - m, 0) / 3, abs=1e-14)
-    for k in range(2, 7):
-        assert class_loss(polytopes.simplex(k - 1), 0.0, 2) == pytest.approx(
-            k * (2 * k - 3) / (6 * (k - 1) ** 2), abs=1e-14
-        )
-
-
 @given(SEEDS, st.integers(1, 6), st.integers(1, 3))
 def test_common_norm(seed, n, m):
     W = random_points(seed, n, m)

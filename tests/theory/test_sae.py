@@ -118,10 +118,3 @@ def test_the_bracket_of_absorption_under_an_l0_penalty():
         assert low == pytest.approx(lowest, rel=0.015)
         assert high == pytest.approx(left, rel=0.015)
     assert sae.absorption_bracket("binary") == (0.0, 0.0)
-
-
-def test_the_code_of_one_atom():
-    assert sae.hedging.code_cost(2.0, 1.4, 0.2) == pytest.approx(
-        code(np.array([1.0, 1.0]), [math.acos(1.4 / math.sqrt(2.0)) + math.pi / 4], 0.2)
-    )
-    assert sae.hedging.code_cost(1.0, 0.05, 0.2) == 1.0
