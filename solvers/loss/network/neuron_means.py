@@ -485,8 +485,8 @@ class HiddenNeuron:
     def frequencies(self, count: int) -> tuple[FloatArray, ComplexArray]:
         """Return (frequencies s (1 + count,); transforms E v^r e^{iyv}, r = 0, 1, 2, (3, inputs, 1 + count)).
 
-        The frequencies are those of `lattice`. v is the value of an input
-        that is on, and y = s w with its weight w. Means of e^{isz} and their derivatives follow from these.
+        The frequencies are those of `lattice`. v is the value of an input that is on, and y = s w with its
+        weight w. Means of e^{isz} and their derivatives follow from these.
         """
         if self._s.size < count + 1:
             known = self._s.size
