@@ -163,7 +163,7 @@ def test_large_groups_have_the_factor_of_their_patterns(size):
     packed = pack_units([IndependentGroup(members, patterns, chances)], np.ones(size, bool), None)
     assert coefficient(packed, 0, 0, phi, slope) == pytest.approx(factor, rel=1e-13)
     assert slope == pytest.approx(chances[1:], rel=1e-13, abs=0)
-    assert unit_factors([IndependentGroup(members, patterns, chances)]).rows.shape == (size, 3)
+    assert len(unit_factors([IndependentGroup(members, patterns, chances)]).steps[0]) == size
 
 
 def test_steps_have_the_factor_of_their_patterns_however_alike_these_are():
@@ -176,7 +176,7 @@ def test_steps_have_the_factor_of_their_patterns_however_alike_these_are():
         units = unit_factors([IndependentGroup(np.arange(size), patterns, chances)])
         rows = [*(rng.normal(size=size) + 1j * rng.normal(size=size))]
         want = chances @ np.prod(np.where(patterns, rows, 1.0), axis=1)
-        for (x, y, z), (c, r) in zip(units.rows, units.numbers, strict=True):
+        for (x, y, z), (c, r) in zip(*units.steps, strict=True):
             rows.append(c + (0.0 if x < 0 else rows[x]) + r * (1.0 if y < 0 else rows[y]) * rows[z])
         assert units.p_off[0] + units.p_on[0] * rows[-1] == pytest.approx(want, rel=1e-10)
         assert units.most_rows == len(rows)
@@ -188,7 +188,7 @@ def test_steps_have_the_factor_of_their_patterns_however_alike_these_are():
 def test_features_of_a_tree_cost_few_steps(parents):
     """A star has 4,097 patterns, a tree of twos 287; but children are independent given their parent."""
     tree = _tree(parents, np.random.default_rng(0), np.arange(13), exclude=0.0)
-    assert len(unit_factors([IndependentGroup(*tree)]).rows) == 13
+    assert len(unit_factors([IndependentGroup(*tree)]).steps[0]) == 13
 
 
 def test_many_nested_pairs_stop_at_a_limit_of_time():

@@ -20,6 +20,8 @@
 - Numba types a literal argument (``f(0)``, or a variable that begins as one) separately, and compiles ``f``
   twice. Where ``f`` is large, write ``f(non_literal(0))``. Arrays that are views, or read-only, have versions
   of their own too.
+- Numba leaves out what an ``if x is None`` or ``if x is not None`` excludes for an argument x. So what is for
+  gradients or rare laws alone is compiled only when it is used.
 - What a kernel uses without knowing it, as the transform of a law of values, it gets as a number: the
   ``address`` of the compiled function, which is ``called``. So a new one compiles no kernel anew.
 - Python answers a signal, as Ctrl-C, when the kernel has returned. Kernels that may take longer than a

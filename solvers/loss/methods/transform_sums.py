@@ -27,7 +27,14 @@ from ....theory.compile.kernels import check_interrupt, inner, kernel
 from ....theory.features.values.parts import transforms
 from ....theory.validation import BoolArray, FloatArray, IntArray
 
-__all__ = ["OtherFeatures", "add_nodes", "coefficient", "coefficient_with_slopes", "independent_features"]
+__all__ = [
+    "OtherFeatures",
+    "add_nodes",
+    "coefficient",
+    "coefficient_of_single_features",
+    "coefficient_with_slopes",
+    "independent_features",
+]
 
 ComplexArray = npt.NDArray[np.complex128]
 
@@ -97,16 +104,16 @@ def _add_weight_slopes(
 
 
 @inner
-def _coefficient_of_single_features(
-    p: FloatArray, top: int, phi: ComplexArray, slope: ComplexArray
+def coefficient_of_single_features(
+    p: FloatArray, top: int, phi: ComplexArray, slope: ComplexArray | None
 ) -> complex:
     """Return the sum of the coefficients of y^h, h >= top, in the product of 1 - p_j + p_j phi_j y over j.
 
     `top` is 0, 1 or 2, and p_j the probability that feature j is on. The derivatives of the sum by phi are
-    written to `slope`, unless that is empty.
+    written to `slope`, which may be phi itself, unless it is None or empty.
     """
     n = p.size
-    states = np.empty((n, 3), np.complex128)
+    states = np.empty((0 if slope is None else n, 3), np.complex128)
     coefficient_none, coefficient_one, coefficient_above = (
         1.0,
         0.0j,
@@ -115,7 +122,8 @@ def _coefficient_of_single_features(
     if top == 0:
         coefficient_above = 1.0 + 0.0j
     for j in range(n):
-        states[j, 0], states[j, 1], states[j, 2] = coefficient_none, coefficient_one, coefficient_above
+        if slope is not None:
+            states[j, 0], states[j, 1], states[j, 2] = coefficient_none, coefficient_one, coefficient_above
         off, on = 1.0 - p[j], p[j] * phi[j]
         if top == 2:
             coefficient_above = coefficient_above * (off + on) + coefficient_one * on
@@ -125,6 +133,8 @@ def _coefficient_of_single_features(
         else:
             coefficient_above *= off + on
         coefficient_none *= off
+    if slope is None:
+        return coefficient_above
     if slope.size == 0:
         return coefficient_above
     ahead, behind = 1.0 + 0.0j, 0.0j  # adjoints of `more` and of `one`
@@ -153,7 +163,7 @@ def coefficient(
     to `slope`, unless that is empty.
     """
     if others.single_p.size > 0 and power == top:
-        return _coefficient_of_single_features(others.single_p, top, phi, slope)
+        return coefficient_of_single_features(others.single_p, top, phi, slope)
     patterns, total = others.patterns, others.total
     number, wide = patterns.size - 1, total + 1
     size = (top + 1) * wide

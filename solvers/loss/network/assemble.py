@@ -268,19 +268,21 @@ class _Targets:
         size = np.abs(g0) + np.abs(g @ self.A).sum(axis=1)
         return np.asarray(size if self.B is None else size + np.abs(g @ self.B).sum(axis=1))
 
-    def means_with(self, unit: HiddenNeuron, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
+    def means_with(
+        self, unit: HiddenNeuron, g0: float, w: FloatArray, by_weights: bool
+    ) -> tuple[UnitMeans, FloatArray]:
         """Return (`UnitMeans` of the neuron h = `unit`; E h t, (n_outputs,)), t being the targets.
 
         Derivatives in the `UnitMeans`, by the neuron's weights and bias, are of E h (g0 + w t), a term of the
-        loss; w is (n_outputs,).
+        loss; w is (n_outputs,). Those by weights may be nan unless `by_weights`.
         """
-        means = unit_means(unit, g0, w @ self.A, self.share)
+        means = unit_means(unit, g0, w @ self.A, self.share, by_weights)
         products = self.A @ means.by_targets
         if self.B is None:
             return means, products
         linear_neuron = HiddenNeuron(self.context.with_identity(), unit.w, unit.b, unit.t)
         linear_neuron.copy_cache_from(unit)
-        other = unit_means(linear_neuron, 0.0, w @ self.B, self.share)
+        other = unit_means(linear_neuron, 0.0, w @ self.B, self.share, by_weights)
         both = replace(
             means, by_b=means.by_b + other.by_b, flux=means.flux + other.flux, by_w=means.by_w + other.by_w,
             error=max(means.error, other.error), slope_error=max(means.slope_error, other.slope_error),
@@ -314,7 +316,7 @@ def network_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) ->
 
     def of_targets(i: int) -> tuple[UnitMeans, FloatArray]:
         """Return the means of hidden neuron i with its g0 + g t, and E h t, for the targets t."""
-        return goal.means_with(units[i], float(g0[i]), g[i])
+        return goal.means_with(units[i], float(g0[i]), g[i], gradient)
 
     pair_products = watch.parallel_map(0, of_pair, accuracy.workers)
     with_targets = watch.parallel_map(1, of_targets, accuracy.workers)

@@ -51,7 +51,7 @@ def p_on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
     slack = np.array([rounding_of_neuron(context, w[0], b[0], t[0]), 0.0])
     add_pattern_means(
         context.table, context.spans, context.atoms, rows, np.ones(len(on)), w, b, t, slack, False,
-        np.full(inputs.size, np.nan), spherical, probabilities, np.zeros(w.shape),
+        spherical, probabilities, np.zeros(w.shape),
     )  # fmt: skip
     return np.clip(probabilities[:, 1] - probabilities[:, 3], 0.0, 1.0)
 

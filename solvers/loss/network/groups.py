@@ -18,7 +18,7 @@ import numpy as np
 from ....theory.compile.kernels import check_interrupt, inlined, kernel
 from ....theory.features.counts import IndependentGroup
 from ....theory.validation import BoolArray, ComplexArray, FloatArray, IntArray
-from ..methods.transform_sums import OtherFeatures, coefficient
+from ..methods.transform_sums import OtherFeatures, coefficient, coefficient_of_single_features
 from ..methods.transforms import pack_units
 
 __all__ = [
@@ -33,8 +33,6 @@ __all__ = [
     "unit_products",
     "with_directions",
 ]
-
-NO_SLOPES = np.empty((0, 0), np.complex128)
 
 
 def marginal_blocks(blocks: list[IndependentGroup], features: IntArray, n: int) -> list[IndependentGroup]:
@@ -81,28 +79,59 @@ def none_and_ones(others: OtherFeatures) -> tuple[float, FloatArray]:
     return none, slope.real * others.has_weight
 
 
-@kernel
-def unit_products(others: OtherFeatures, top: int, phi: ComplexArray, slopes: ComplexArray) -> ComplexArray:
+def unit_products(
+    others: OtherFeatures, top: int, phi: ComplexArray, slopes: ComplexArray | None = None
+) -> ComplexArray:
     """Return sums (K,), over the patterns with `top` inputs on or more, of products of transforms phi (n, K).
 
     A pattern counts with its probability times phi_j of each feature that is on; inputs are features with a
     weight. `others` is the law of the n features. The derivatives by phi are written to `slopes` (n, K),
-    unless that is empty.
+    unless that is None.
     """
-    n, count = phi.shape
-    values, at, slope = (
-        np.empty(count, np.complex128),
-        np.empty(n, np.complex128),
-        np.empty(slopes.shape[0], np.complex128),
-    )
-    for k in range(count):
+    values, at = np.empty(phi.shape[1], np.complex128), np.empty(phi.shape[0], np.complex128)
+    if others.single_p.size == at.size:
+        _write_single_products(others.single_p, top, phi, at, values, slopes)
+    else:
+        _write_products(others, top, phi, at, values, slopes)
+    return values
+
+
+@kernel
+def _write_single_products(
+    p: FloatArray, top: int, phi: ComplexArray, at: ComplexArray, values: ComplexArray,
+    slopes: ComplexArray | None,
+) -> None:  # fmt: skip
+    """Write `unit_products` of features that are on independently, with probabilities p, to `values`.
+
+    `at`, (n,), is scratch.
+    """
+    for k in range(values.size):
         check_interrupt(k % 256 == 255)
-        for j in range(n):
+        for j in range(p.size):
+            at[j] = phi[j, k]
+        if slopes is None:
+            values[k] = coefficient_of_single_features(p, top, at, None)
+        else:
+            values[k] = coefficient_of_single_features(p, top, at, at)
+            for j in range(p.size):
+                slopes[j, k] = at[j]
+
+
+@kernel
+def _write_products(
+    others: OtherFeatures, top: int, phi: ComplexArray, at: ComplexArray, values: ComplexArray,
+    slopes: ComplexArray | None,
+) -> None:  # fmt: skip
+    """Write `unit_products` of any law `others` to `values`; `at`, (n,), is scratch."""
+    slope = np.empty(0 if slopes is None else at.size, np.complex128)
+    for k in range(values.size):
+        check_interrupt(k % 256 == 255)
+        for j in range(at.size):
             at[j] = phi[j, k]
         values[k] = coefficient(others, top, top, at, slope)
-        for j in range(slope.size):
-            slopes[j, k] = slope[j]
-    return values
+        if slopes is not None:
+            for j in range(at.size):
+                slopes[j, k] = slope[j]
 
 
 # --- Means of one neuron with a linear function of the targets ----------------------------------------------
@@ -137,18 +166,18 @@ def with_directions(blocks: list[IndependentGroup], has_weight: BoolArray) -> Ot
 def add_grouped_neuron_means(
     others: OtherFeatures, n_on: int, weight: ComplexArray, weight_slope: ComplexArray, phi: ComplexArray,
     slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray, start: float,
-    slopes: bool, out: FloatArray, axis_sums: ComplexArray, by_w: FloatArray,
+    out: FloatArray, axis_sums: ComplexArray, by_w: FloatArray | None,
 ) -> None:  # fmt: skip
     """Add means of one neuron h over its frequencies to `out`, for inputs in groups.
 
     The means are over patterns where `n_on` inputs are on, or two or more for n_on = 2. To `out` (n + 2,) are
     added E h, E h target(x_l) for each input l, and the derivative by the bias of E h G, with G = start + sum
-    of `g`_l target(x_l); with `slopes` the derivatives of E h G by the weights are added to `by_w`. `others`
-    is the law of the n inputs, extended to 2n + 1 features by `with_directions`. `weight` (K,) are the
-    neuron's Fourier coefficients, `weight_slope` those of its derivative by w x + b. `phi`, `slope`, `psi`
-    and `psi_slope` (n, K) are E e^{uv}, E v e^{uv}, E target(v) e^{uv} and its derivative by u, at u = i s
-    w_l: w_l are the inputs' weights, v their values when on, s the K frequencies. `axis_sums` (2, K) is set
-    to E e^{i s w x} and E G e^{i s w x} over these patterns.
+    of `g`_l target(x_l); unless `by_w` is None, the derivatives of E h G by the weights are added to it.
+    `others` is the law of the n inputs, extended to 2n + 1 features by `with_directions`. `weight` (K,) are
+    the neuron's Fourier coefficients, `weight_slope` those of its derivative by w x + b. `phi`, `slope`,
+    `psi` and `psi_slope` (n, K) are E e^{uv}, E v e^{uv}, E target(v) e^{uv} and its derivative by u, at u =
+    i s w_l: w_l are the inputs' weights, v their values when on, s the K frequencies. `axis_sums` (2, K) is
+    set to E e^{i s w x} and E G e^{i s w x} over these patterns.
     """
     n = g.size
     at, by = np.empty(2 * n + 1, np.complex128), np.empty(2 * n + 1, np.complex128)
@@ -163,7 +192,7 @@ def add_grouped_neuron_means(
         out[n + 1] += (weight_slope[k] * axis_sums[1, k]).real
         for c in range(n):
             out[1 + c] += (weight[k] * by[n + c] * psi[c, k]).real
-            if slopes:
+            if by_w is not None:
                 by_w[c] += (weight_slope[k] * (slope[c, k] * by[c] + g[c] * psi_slope[c, k] * by[n + c])).real
 
 
@@ -181,10 +210,9 @@ class UnitFactors(NamedTuple):
     first: IntArray
     member: IntArray
     begin: IntArray
-    rows: IntArray
-    """(steps, 3): numbers of the rows x, y and z; x = -1 stands for 0, y = -1 for 1."""
-    numbers: FloatArray
-    """(steps, 2): c and r."""
+    steps: tuple[IntArray, FloatArray] | None
+    """(steps, 3): numbers of the rows x, y and z; x = -1 stands for 0, y = -1 for 1; and (steps, 2): c and r.
+    None if all units are single features, for which little needs to be compiled."""
     p_off: FloatArray
     p_on: FloatArray
     most_rows: int
@@ -252,21 +280,24 @@ def unit_factors(blocks: list[IndependentGroup]) -> UnitFactors:
     table = np.array(steps, np.float64).reshape(-1, 5)
     rows, numbers = table[:, :3].astype(np.int64), np.ascontiguousarray(table[:, 3:])
     most = int(np.max(np.diff(first) + np.diff(begin), initial=0))
-    return UnitFactors(first, member, np.array(begin), rows, numbers, np.array(off), np.array(on), most)
+    return UnitFactors(first, member, np.array(begin), (rows, numbers), np.array(off), np.array(on), most)
 
 
 @inlined
-def apply_steps(units: UnitFactors, u: int, re: FloatArray, im: FloatArray) -> int:
+def apply_steps(
+    units: UnitFactors, steps: tuple[IntArray, FloatArray], u: int, re: FloatArray, im: FloatArray
+) -> int:
     """Write the rows of unit u's steps, for a group or feature, to `re`, `im`; return the last one's number.
 
-    `re` and `im` (rows, frequencies) begin with the transforms of the unit's single features. A step of
-    `units` writes the next row: a constant plus a row plus a number times the product of two rows.
+    `re` and `im` (rows, frequencies) begin with the transforms of the unit's single features. Each of
+    the `steps` of `units` writes the next row: a constant plus a row plus a number times the product of two
+    rows.
     """
+    rows, numbers = steps
     out = int(units.first[u + 1] - units.first[u] - 1)
     for s in range(units.begin[u], units.begin[u + 1]):
         out += 1
-        x, y, z = units.rows[s]
-        c, r = units.numbers[s]
+        x, y, z, c, r = rows[s, 0], rows[s, 1], rows[s, 2], numbers[s, 0], numbers[s, 1]
         z_re, z_im, out_re, out_im = re[z], im[z], re[out], im[out]
         if y < 0:
             for l in range(out_re.size):
@@ -296,22 +327,23 @@ def _add_product(r: float, a_re: FloatArray, a_im: FloatArray, b_re: FloatArray,
 
 @inlined
 def differentiate_steps(
-    units: UnitFactors, u: int, re: FloatArray, im: FloatArray, by_re: FloatArray, by_im: FloatArray
-) -> None:
+    units: UnitFactors, steps: tuple[IntArray, FloatArray], u: int, re: FloatArray, im: FloatArray,
+    by_re: FloatArray, by_im: FloatArray,
+) -> None:  # fmt: skip
     """Write the complex derivatives of the last row of unit u of `units` by each of its rows.
 
     Row k of `by_re` and `by_im`, (rows, columns), gets real and imaginary parts of those by row k. `re` and
     `im` are the real and imaginary parts of the rows: first the transforms of the unit's features, then those
-    that `apply_steps` wrote.
+    that `apply_steps` wrote by the `steps` of `units`.
     """
+    rows, numbers = steps
     last = units.first[u + 1] - units.first[u] - 1 + units.begin[u + 1] - units.begin[u]
     by_re[: last + 1] = 0.0
     by_im[: last + 1] = 0.0
     by_re[last] = 1.0
     for back in range(units.begin[u + 1] - units.begin[u]):
         s, out = units.begin[u + 1] - 1 - back, last - back
-        x, y, z = units.rows[s]
-        r = units.numbers[s, 1]
+        x, y, z, r = rows[s, 0], rows[s, 1], rows[s, 2], numbers[s, 1]
         out_re, out_im = by_re[out], by_im[out]
         if x >= 0:
             for l in range(out_re.size):

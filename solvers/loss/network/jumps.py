@@ -17,7 +17,7 @@ import numpy as np
 
 from ....theory.model import rounding_of_sum
 from ....theory.validation import ComplexArray, FloatArray
-from .groups import NO_SLOPES, unit_products
+from .groups import unit_products
 from .pair_fourier_kernels import characteristic_function
 
 if TYPE_CHECKING:
@@ -140,5 +140,5 @@ def mass_at_threshold(unit: "HiddenNeuron", count: int) -> float:
     the neuron `unit`.
     """
     phi, coefficients = blur_series(unit, count)
-    rest = unit_products(unit.input_law, 2, phi, NO_SLOPES)
+    rest = unit_products(unit.input_law, 2, phi)
     return float(max(np.sum(coefficients * rest).real, 0.0)) + 2.0**-44

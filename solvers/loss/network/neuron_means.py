@@ -28,7 +28,6 @@ from ..methods.transforms import pack_units
 from ..problem import Law
 from .density_table import SMOOTH, DensityTable, table_of
 from .groups import (
-    NO_SLOPES,
     UnitFactors,
     add_grouped_neuron_means,
     list_patterns,
@@ -43,7 +42,7 @@ from .jumps import LatticeSeries, gaussian_taper, lattice_series, mass_at_thresh
 from .nonzero import nonzero_features, patterns_given
 from .pair_exact import add_pattern_means
 from .pair_fourier import CHANGES, FIRST, MOST_STORED, PairSide, count_frequency_pairs, sum_both_many
-from .pair_fourier_kernels import TABLE, TAPERS, add_neuron_means, characteristic_function, tapered_sums
+from .pair_fourier_kernels import TABLE, TAPERS, add_neuron_means, add_tapered_sums, characteristic_function
 
 __all__ = ["HiddenNeuron", "NeuronContext", "PairMeans", "pair_means", "unit_means"]
 
@@ -233,8 +232,7 @@ class NeuronContext:
         """
         if self.dependent is None:
             p, steps = self.law.p[features], np.arange(features.size + 1)
-            nothing = np.empty((0, 3), np.int64), np.empty((0, 2))
-            return UnitFactors(steps, steps[:-1].copy(), 0 * steps, *nothing, 1.0 - p, p, 1)
+            return UnitFactors(steps, steps[:-1].copy(), 0 * steps, None, 1.0 - p, p, 1)
         return cast(
             UnitFactors,
             self._from_cache("factors", features, lambda features: unit_factors(self.blocks(features))),
@@ -428,7 +426,7 @@ class HiddenNeuron:
         all calls; the result is stored.
         """
         if self._phase_factors.shape[1] < count + 1:
-            s, _ = self.frequencies(count)
+            s = self.lattice(count)
             factors: ComplexArray = np.exp(1j * turn * np.outer(self.w[self.inputs], s))
             if count > MOST_STORED:
                 return factors
@@ -447,9 +445,7 @@ class HiddenNeuron:
             if self.context.dependent is None:
                 log_mean = float(np.sum(np.log1p(self.p * (out[0].real - 1.0))))
             else:
-                log_mean = float(
-                    np.log(unit_products(self.input_law, 0, out[0, :, None].copy(), NO_SLOPES)[0].real)
-                )
+                log_mean = float(np.log(unit_products(self.input_law, 0, out[0, :, None].copy())[0].real))
         return log_mean if np.isfinite(log_mean) else np.inf
 
     def _one_sided_reach(self, side: float) -> tuple[float, float, float, float]:
@@ -482,15 +478,19 @@ class HiddenNeuron:
                 chance = error / off
         return best, error, size, chance
 
+    def lattice(self, count: int) -> FloatArray:
+        """Return the neuron's frequencies s, (1 + count,): 0 and `count` odd multiples of pi/`reach[1]`."""
+        return np.concatenate([np.zeros(1), np.pi / self.reach[1] * np.arange(1.0, 2.0 * count, 2.0)])
+
     def frequencies(self, count: int) -> tuple[FloatArray, ComplexArray]:
         """Return (frequencies s (1 + count,); transforms E v^r e^{iyv}, r = 0, 1, 2, (3, inputs, 1 + count)).
 
-        The frequencies are 0 and the first `count` odd multiples of pi/`reach[1]`. v is the value of an input
-        that is on, and y = s w with its weight w. Means of e^{isz} and their derivatives follow from these.
+        The frequencies are those of `lattice`. v is the value of an input that is on, and y = s w with its
+        weight w. Means of e^{isz} and their derivatives follow from these.
         """
         if self._s.size < count + 1:
             known = self._s.size
-            s = np.r_[0.0, np.pi / self.reach[1] * np.arange(1.0, 2.0 * count, 2.0)]
+            s = self.lattice(count)
             y, values = np.outer(self.w[self.inputs], s[known:]), self.context.law.values
             new = characteristic_function(values, float(np.abs(y).max(initial=0.0))).at(values, y)
             phi = np.concatenate([self._phi, new], axis=2)
@@ -546,10 +546,9 @@ class HiddenNeuron:
         """
         if count not in self._changes:
             s, phi = self.frequencies(count)
-            rest = unit_products(self.input_law, 2, np.ascontiguousarray(phi[0]), NO_SLOPES)
-            sums = tapered_sums(
-                (self.activation_coefficients(s) * np.where(s > 0.0, 2.0, 1.0) * rest).real, TAPERS
-            )
+            rest = unit_products(self.input_law, 2, np.ascontiguousarray(phi[0]))
+            sums, twice = np.zeros(TAPERS.size), np.where(s > 0.0, 2.0, 1.0)
+            add_tapered_sums((self.activation_coefficients(s) * twice * rest).real, TAPERS, sums)
             self._changes[count] = np.abs(sums[0] - sums[1:]) / max(self.rms, 1e-250)
         return self._changes[count]
 
@@ -602,25 +601,25 @@ def _sum_patterns(
     on: FloatArray,
     chances: FloatArray,
     is_nonlinear: bool,
-    linear_only_mean: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Return E h_1 h_2, derivatives by b_1, b_2 and minus those by t_1, t_2, (5,); by weights, (2, n).
 
     They are sums over patterns of exact integrals, for the law of `context`. `units` are weights (2, n),
     biases and thresholds of both neurons, `on` (r, n) the patterns, `chances` (r,) their probabilities.
-    Unless `is_nonlinear` the second neuron is a linear function of the targets. Where `linear_only_mean` (n,)
-    is not nan, the feature is an input of the linear function alone and has this mean.
+    Unless `is_nonlinear` the second neuron is a linear function of the targets.
     """
     w, b, t = units
     sums, by_w = np.zeros((1, 5)), np.zeros(w.shape)
     spans, atoms = (
         (context.spans, context.atoms) if is_nonlinear else (context.target_spans, context.target_atoms)
     )
-    spherical = context.law.values == "normal" and spans.shape[0] == 1
+    # With at most one feature on, most of the kernel is neither needed nor compiled.
+    several = on.sum(axis=1).max(initial=0.0) > 1.0
+    spherical = context.law.values == "normal" and spans.shape[0] == 1 if several else None
     slack = np.array([rounding_of_neuron(context, w[k], b[k], t[k]) for k in range(2)])
     add_pattern_means(
         context.table, spans, atoms, np.ascontiguousarray(on, float), np.ascontiguousarray(chances), w, b, t,
-        slack, is_nonlinear, linear_only_mean, spherical, sums, by_w,
+        slack, is_nonlinear, spherical, sums, by_w,
     )  # fmt: skip
     return sums[0], by_w
 
@@ -650,7 +649,7 @@ def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> PairM
     context, law = first.context, first.context.law
     n = law.n
     if first is second and not context.is_exact(first.inputs, targets=False):
-        return _second_moment(first)
+        return _second_moment(first, slopes)
     either = np.union1d(first.inputs, second.inputs)
     if context.dependent is not None and not slopes:  # what depends on inputs matters for slopes alone
         either = either[(first.w[either] != 0.0) | (second.w[either] != 0.0)]
@@ -660,8 +659,7 @@ def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> PairM
     if context.is_exact(either, targets=False):
         method, error, slope_error, changes = "pair_exact", 0.0, 0.0, np.zeros(CHANGES)
         on, chances = _all_patterns(context, either)
-        no_linear_only = np.full(either.size, np.nan)
-        sums, by = _sum_patterns(context, (w, b, t), on, chances, True, no_linear_only)
+        sums, by = _sum_patterns(context, (w, b, t), on, chances, True)
     else:
         method, sums, by, error, slope_error, changes = _many_inputs(
             context, first, second, either, (w, b, t), slopes
@@ -702,11 +700,14 @@ def _many_inputs(
     return "pair_fourier", *_pair_by_frequencies(context, first, second, either, units, slopes)
 
 
-def _second_moment(unit: HiddenNeuron) -> PairMeans:
-    """Return the `PairMeans` of a neuron with itself, from E h^2 = E h z with its linear z: h is z or 0."""
+def _second_moment(unit: HiddenNeuron, slopes: bool) -> PairMeans:
+    """Return the `PairMeans` of a neuron with itself, from E h^2 = E h z with its linear z: h is z or 0.
+
+    Derivatives by the weights may be nan unless `slopes`.
+    """
     linear_neuron = HiddenNeuron(unit.context.with_identity(), unit.w, unit.b, unit.t)
     linear_neuron.copy_cache_from(unit)
-    means = unit_means(linear_neuron, unit.b, unit.w)
+    means = unit_means(linear_neuron, unit.b, unit.w, by_weights=slopes)
     value = unit.b * means.mean + float(unit.w @ means.by_targets)
     by_w = np.stack([means.by_w, means.by_targets])
     size = abs(unit.b) + 2.0 * float(np.sqrt(unit.w @ unit.w))  # errors by features have any sign
@@ -774,10 +775,7 @@ def _pair_by_frequencies(
     ]
     chances = [np.array([a0 * b0 * c0]), a1 * b0 * c0, a0 * b1 * c0, a0 * b0 * c1]
     chances += [np.outer(a1, b1).ravel() * c0, np.outer(c1, b1).ravel() * a0, np.outer(c1, a1).ravel() * b0]
-    linear_only_mean = np.full(n, np.nan)
-    totals, by_w = _sum_patterns(
-        context, units, np.concatenate(on), np.concatenate(chances), True, linear_only_mean
-    )
+    totals, by_w = _sum_patterns(context, units, np.concatenate(on), np.concatenate(chances), True)
     error, slope_error, changes = 0.0, 0.0, np.zeros(CHANGES)
     # One neuron has at most one input on, the other two or more of its own: a sum over its frequencies.
     for turn, (first, second, single, double, s0, s1) in enumerate(
@@ -904,7 +902,7 @@ def _sum_at_most_one_on(
         out, axis_sums = np.zeros(n + 2), np.empty((2, 1), np.complex128)
         add_grouped_neuron_means(
             directions, n_on, np.array([weight + 0j]), np.array([weight_slope + 0j]), constant, value, target,
-            both, g, start, True, out, axis_sums, by_w,
+            both, g, start, out, axis_sums, by_w,
         )  # fmt: skip
         low[0] += out[0]
         low[5:] += out[1:-1]
@@ -991,7 +989,7 @@ def _one_input_with_many(
         s, phi = second.frequencies(count)
         twice = _frequency_taper(count)
         weight = second.activation_coefficients(s) * twice
-        rest = unit_products(others, 2, phi[0, of_double], NO_SLOPES)
+        rest = unit_products(others, 2, phi[0, of_double])
         # Means over the value of an input of both.
         waves = np.zeros((both.size, 4, s.size), np.complex128)
         flux_waves = np.zeros((both.size, 2, s.size), np.complex128)
@@ -1080,7 +1078,6 @@ def unit_means(
     others = _complement(n, inputs)
     target_means = law.p * context.mean
     start = g0 + float(g[others] @ target_means[others])
-    linear_only_mean = np.full(inputs.size, np.nan)
     exact = context.is_exact(inputs, targets=True)
     listed = on_moments(unit, False) if context.law.values.discrete and not exact else None
     if listed is not None:
@@ -1112,7 +1109,7 @@ def unit_means(
                 np.array([unit.b, b2]),
                 np.array([unit.t, 0.0]),
             )
-            return _sum_patterns(context, units, on, chances, False, linear_only_mean)
+            return _sum_patterns(context, units, on, chances, False)
 
         mean_sums, by = with_linear(g[inputs], start)
         linear_mean, _ = with_linear(np.zeros(inputs.size), 1.0)
@@ -1142,7 +1139,7 @@ def unit_means(
             add: Callable[..., None] = add_grouped_neuron_means if is_group_sum else add_neuron_means
             add(
                 *law_of_inputs, weight, weight_slope, of_value, of_slope, of_target, of_target_slope,
-                of_inputs, start, of_w, out, slope_sums, by,
+                of_inputs, start, out, slope_sums, by if of_w else None,
             )  # fmt: skip
             return out, slope_sums, by
 

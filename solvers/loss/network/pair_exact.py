@@ -270,6 +270,23 @@ def _add_integrals(out: FloatArray, share: float, sums: FloatArray, by_w: FloatA
         by_w[unit, 0] += share * (out[3 + unit] + out[7 + unit])
 
 
+@inlined
+def _add_mean_of_one(
+    table: DensityTable, k: int, w: FloatArray, b: FloatArray, t: FloatArray, is_nonlinear: bool,
+    ends: FloatArray, out: FloatArray, sums: FloatArray, by_w: FloatArray,
+) -> None:  # fmt: skip
+    """Add the mean of two neurons' product over the value of one feature, or of none for k = 0.
+
+    As `add_pair_mean` for k < 2; `out` (9,) is scratch.
+    """
+    if k == 0:
+        _add_none_on(b, t, is_nonlinear, sums)
+        return
+    line_1, line_2 = (b[0], w[0, 0], t[0]), (b[1], w[1, 0], t[1])
+    _integrate_innermost(table, ends[0, 0], ends[0, 1], line_1, line_2, is_nonlinear, out)
+    _add_integrals(out, 1.0, sums, by_w)
+
+
 @inner
 def add_pair_mean(
     table: DensityTable,
@@ -293,14 +310,9 @@ def add_pair_mean(
     `ends` (k, 2) are the intervals of the values. `corners` has for each value where the density ends or
     jumps, then edges between which it is smooth, `counts` (k, 2) the numbers of the former and of both.
     """
-    if k == 0:
-        _add_none_on(b, t, is_nonlinear, sums)
-        return
     out = np.empty(9)
-    if k == 1:
-        line_1, line_2 = (b[0], w[0, 0], t[0]), (b[1], w[1, 0], t[1])
-        _integrate_innermost(table, ends[0, 0], ends[0, 1], line_1, line_2, is_nonlinear, out)
-        _add_integrals(out, 1.0, sums, by_w)
+    if k < 2:
+        _add_mean_of_one(table, k, w, b, t, is_nonlinear, ends, out, sums, by_w)
         return
     size = table.panels.size + 2
     most = 0.0
@@ -414,24 +426,14 @@ def _write_corners(
 
 
 @inlined
-def _list_active(
-    on: FloatArray, w: FloatArray, linear_only_mean: FloatArray, members: IntArray, state: IntArray
-) -> tuple[int, float]:
-    """Write the features that are on to `members`; return their number, and the mean of linear-only inputs.
-
-    `on` (n,) is 1 for features that are on; `state` is set to 0 for each entry of `members`. Linear-only
-    inputs are features of known mean, `linear_only_mean` (nan for others), that only the linear second neuron
-    reads, with the weights w[1]; they are not listed.
-    """
-    size, shift = 0, 0.0
-    for j in range(on.size):
-        if on[j] > 0.0 and np.isnan(linear_only_mean[j]):
+def _list_active(on: FloatArray, r: int, members: IntArray) -> int:
+    """Write the features that are on in row r of `on`, where it is 1, to `members`; return their number."""
+    size = 0
+    for j in range(on.shape[1]):
+        if on[r, j] > 0.0:
             members[size] = j
-            state[size] = 0
             size += 1
-        elif on[j] > 0.0:
-            shift += w[1, j] * linear_only_mean[j]
-    return size, shift
+    return size
 
 
 @inlined
@@ -461,14 +463,15 @@ def _choose_values(
         j = members[m]
         state[m] = number % kinds
         number //= kinds
-        if state[m] < inside:
+        atom = state[m] - inside
+        if atom < 0:
             free[k] = m
             k += 1
         else:
-            v, share, coefficient = atoms[state[m] - inside]
-            chance *= share
+            v = atoms[atom, 0]
+            chance *= atoms[atom, 1]
             at[0] += w[0, j] * v
-            at[1] += w[1, j] * v * coefficient
+            at[1] += w[1, j] * v * atoms[atom, 2]
     return k, chance
 
 
@@ -480,10 +483,11 @@ def _write_mean_over_spans(
     at: FloatArray,
     t: FloatArray,
     is_nonlinear: bool,
-    spherical: bool,
+    spherical: bool | None,
     ends: FloatArray,
     corners: FloatArray,
     counts: FloatArray,
+    out: FloatArray,
     part: FloatArray,
     by_part: FloatArray,
 ) -> None:
@@ -492,14 +496,17 @@ def _write_mean_over_spans(
     `part` (5,) gets [value, derivatives by both biases, minus those by both thresholds], `by_part` (2, k)
     those by the weights `spread` (2, k). `at` are the sums of both neurons without the k values. `table` has
     the density of a value, t (2,) the thresholds; the second neuron is linear unless `is_nonlinear`. If
-    `spherical`, values are standard normal, and two axes are enough. `ends` (k, 2) are the values' intervals.
-    `corners` has for each value where the density ends or jumps, then edges between which it is smooth,
-    `counts` (k, 2) the numbers of the former and of both.
+    `spherical`, values are standard normal, and two axes are enough; None says that k < 2. `ends` (k, 2) are
+    the values' intervals. `corners` has for each value where the density ends or jumps, then edges between
+    which it is smooth, `counts` (k, 2) the numbers of the former and of both; `out` (9,) is scratch.
     """
     for m in range(k):
         by_part[0, m] = by_part[1, m] = 0.0
-    for m in range(part.size):
+    for m in range(5):
         part[m] = 0.0
+    if spherical is None:
+        _add_mean_of_one(table, k, spread, at, t, is_nonlinear, ends, out, part, by_part)
+        return
     if not spherical or k < 2:
         _write_pair_mean(table, k, spread, at, t, is_nonlinear, ends, corners, counts, part, by_part)
         return
@@ -531,8 +538,7 @@ def add_pattern_means(
     t: FloatArray,
     slack: FloatArray,
     is_nonlinear: bool,
-    linear_only_mean: FloatArray,
-    spherical: bool,
+    spherical: bool | None,
     sums: FloatArray,
     by_w: FloatArray,
 ) -> None:
@@ -543,52 +549,48 @@ def add_pattern_means(
     the weights w (2, n), biases b and thresholds t; the second is linear unless `is_nonlinear`. `on` (r, n)
     are patterns, `chances` (r,) their probabilities. The value of a feature that is on is in one of the
     `spans` (s, 3) of the density in `table`, or at one of the `atoms` (a, 3). Their rows are (low end, high
-    end, factor) and (place, probability, factor); the second neuron reads a value there times the factor.
-    Where `linear_only_mean` is not nan, only a linear second neuron has the feature as an input, of this
-    mean. If `spherical`, values are standard normal. Sums that differ from a threshold by less than `slack`
-    count as equal to it.
+    end, factor) and (place, probability, factor); the second neuron reads a value there times the factor. If
+    `spherical`, values are standard normal; None says that at most one feature is on at a time, for which
+    little needs to be compiled. Sums that differ from a threshold by less than `slack` count as equal to it.
     """
     n = w.shape[1]
     inside, kinds = spans.shape[0], spans.shape[0] + atoms.shape[0]
-    members, state, free = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    spread, ends = np.empty((2, n)), np.empty((n, 2))
-    corners, counts = np.empty((n, table.corners.size + table.kinks.size + 1)), np.empty((n, 2))
-    part, by_part, at = np.empty(5), np.empty((2, n)), np.empty(2)
+    indices, vectors = np.empty((3, n), np.int64), np.empty((3, 9))
+    members, state, free = indices[0], indices[1], indices[2]
+    part, at, out = vectors[0], vectors[1], vectors[2]
+    spread, by_part, ends, counts = np.empty((2, n)), np.empty((2, n)), np.empty((n, 2)), np.empty((n, 2))
+    corners = np.empty((n, table.corners.size + table.kinks.size + 1))
     for r in range(chances.size):
-        row, (size, shift) = (
-            min(r, sums.shape[0] - 1),
-            _list_active(on[r], w, linear_only_mean, members, state),
-        )
+        row, size = min(r, sums.shape[0] - 1), _list_active(on, r, members)
         for number in range(kinds**size):
             check_interrupt(number % 256 == 255 or r % 256 == 255)
-            at[0], at[1] = b[0], b[1] + shift
+            at[0], at[1] = b[0], b[1]
             k, share = _choose_values(number, chances[r], size, members, state, free, inside, atoms, w, at)
             if share == 0.0:
                 continue
             _put_at_thresholds(at, t, slack, is_nonlinear)
-            _put_steepest_first(free, members, k, w, is_nonlinear)
+            if spherical is not None:
+                _put_steepest_first(free, members, k, w, is_nonlinear)
             for m in range(k):
-                j, span = members[free[m]], spans[state[free[m]]]
-                spread[0, m], spread[1, m] = w[0, j], w[1, j] * span[2]
-                ends[m, 0], ends[m, 1] = span[0], span[1]
-                _write_corners(table, span[0], span[1], corners[m], counts[m])
+                j, span = members[free[m]], state[free[m]]
+                spread[0, m], spread[1, m] = w[0, j], w[1, j] * spans[span, 2]
+                ends[m, 0], ends[m, 1] = spans[span, 0], spans[span, 1]
+                if spherical is not None:
+                    _write_corners(table, ends[m, 0], ends[m, 1], corners[m], counts[m])
             _write_mean_over_spans(
-                table, k, spread, at, t, is_nonlinear, spherical, ends, corners, counts, part, by_part
+                table, k, spread, at, t, is_nonlinear, spherical, ends, corners, counts, out, part, by_part
             )
             for m in range(5):
                 sums[row, m] += share * part[m]
             for m in range(k):
-                j, span = members[free[m]], spans[state[free[m]]]
+                j, span = members[free[m]], state[free[m]]
                 by_w[0, j] += share * by_part[0, m]
-                by_w[1, j] += share * by_part[1, m] * span[2]
+                by_w[1, j] += share * by_part[1, m] * spans[span, 2]
             for m in range(size):
-                if state[m] >= inside:
-                    v, _, coefficient = atoms[state[m] - inside]
-                    by_w[0, members[m]] += share * part[1] * v
-                    by_w[1, members[m]] += share * part[2] * v * coefficient
-            for j in range(n):
-                if on[r, j] > 0.0 and not np.isnan(linear_only_mean[j]):
-                    by_w[1, j] += share * part[2] * linear_only_mean[j]
+                atom = state[m] - inside
+                if atom >= 0:
+                    by_w[0, members[m]] += share * part[1] * atoms[atom, 0]
+                    by_w[1, members[m]] += share * part[2] * atoms[atom, 0] * atoms[atom, 2]
 
 
 @inlined

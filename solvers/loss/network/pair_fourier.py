@@ -9,7 +9,7 @@ import numpy as np
 
 from ....theory.validation import ComplexArray, FloatArray, IntArray
 from ..methods.transform_sums import OtherFeatures
-from .groups import NO_SLOPES, UnitFactors, unit_products
+from .groups import UnitFactors, unit_products
 from .pair_fourier_kernels import (
     NARROW,
     TABLE,
@@ -21,7 +21,7 @@ from .pair_fourier_kernels import (
 )
 
 if TYPE_CHECKING:
-    from .neuron_means import HiddenNeuron
+    from .neuron_means import HiddenNeuron, NeuronContext
 
 __all__ = ["CHANGES", "FIRST", "MOST_STORED", "PairSide", "count_frequency_pairs", "sum_both_many"]
 
@@ -29,6 +29,8 @@ __all__ = ["CHANGES", "FIRST", "MOST_STORED", "PairSide", "count_frequency_pairs
 FIRST = 32  # frequencies of each neuron to begin with, at least
 FINER = 1.2  # steps from there to as many as each neuron by itself needs
 AHEAD = 5.0  # a pair needs somewhat more
+GROWTH = 2.5  # most by which the frequencies of a pair grow in a step
+FAR = 1e3  # times the tolerance: what is estimated to be left out is then sure to need that step
 MOST_STORED = 512  # transforms of so many frequencies are kept
 MOST = 4096
 SAFE, SAFE_ATOMS = 3.0, 12.0  # atoms near a threshold make differences erratic
@@ -71,8 +73,7 @@ class _NeuronPair(NamedTuple):
         with the last frequency s and the feature's weight w of each neuron.
         """
         far = sum(
-            float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.common_inputs])
-            for side in self.sides
+            float(side.unit.lattice(count)[-1]) * np.abs(side.w[self.common_inputs]) for side in self.sides
         )
         return characteristic_function(self.sides[0].unit.context.law.values, float(np.max(far, initial=0.0)))
 
@@ -82,46 +83,45 @@ class _NeuronPair(NamedTuple):
         v is the value of such an input, w its weight; s runs over the first 1 + `count` frequencies of the
         neuron. Shape (3, inputs, 1 + count).
         """
+        if side.exclusive_inputs.size == 0:
+            return np.empty((3, 0, 1 + count), np.complex128)
         at = np.searchsorted(side.unit.inputs, self.either[side.exclusive_inputs])
         return np.ascontiguousarray(side.unit.frequencies(count)[1][:, at])
 
     def frequency_axis(
-        self, waves: CharacteristicFunction, side: PairSide, count: int, which: slice, as_rows: bool
-    ) -> FrequencyAxis:
+        self, waves: CharacteristicFunction, side: PairSide, count: int, which: slice, as_rows: bool,
+        biases: bool,
+    ) -> FrequencyAxis:  # fmt: skip
         """Return the frequencies `which` of a neuron, with its coefficients there and its inputs' transforms.
 
         The neuron is that of `side`, and `which` selects from its 1 + `count` frequencies; `waves` is the
         characteristic function of values. The frequencies are rows of the double sum, >= 0, if `as_rows`,
-        else columns, of both signs.
+        else columns, of both signs. Fluxes, for derivatives by biases, are None unless `biases`.
         """
         unit = side.unit
-        s, own_transforms = unit.frequencies(count)[0], self.own_transforms(side, count)[0]
-        product = unit_products(side.exclusive_law, 0, own_transforms, NO_SLOPES)
-        parts: list[Any] = [
-            s,
-            np.arange(1.0 + count),
-            unit.activation_coefficients(s),
-            unit.delta_coefficients(s),
-            product,
-            side.p_ones @ own_transforms,
-        ]
+        s, own_transforms = unit.lattice(count), self.own_transforms(side, count)[0]
+        product = unit_products(side.exclusive_law, 0, own_transforms)
         if waves.sides >= 0:
             phases = unit.phase_factors(waves.turn, count)
             if self.common_inputs.size < unit.inputs.size:
                 phases = phases[np.searchsorted(unit.inputs, self.either[self.common_inputs])]
         else:
             phases = np.zeros((self.common_inputs.size, s.size), np.complex128)
+        parts: list[Any] = [s, np.arange(1.0 + count), product, side.p_ones @ own_transforms, phases]
+        coefficients = [unit.activation_coefficients(s), *([unit.delta_coefficients(s)] if biases else [])]
         if as_rows:
             twice = np.where(s > 0.0, 2.0, 1.0)  # they stand for both signs
-            parts[2], parts[3] = twice * parts[2], twice * parts[3]
-            parts, phases = [part[which] for part in parts], phases[:, which]
+            parts = [part[..., which] for part in (*parts, *(twice * part for part in coefficients))]
         else:
-            parts, phases = [_with_negative(part, which) for part in parts], _with_negative(phases, which)
+            parts = [_with_negative(part, which) for part in (*parts, *coefficients)]
             parts[0][: parts[0].size // 2] *= -1.0
         of_common = np.ascontiguousarray(side.w[self.common_inputs])
-        packed: list[Any] = [np.ascontiguousarray(part) for part in parts]
-        packed += [side.p_none, np.ascontiguousarray(phases), of_common]
-        return FrequencyAxis(*packed)
+        parts[4:5] = [parts[4].real, parts[4].imag]
+        x, number, product, one_active, cosines, sines, weight, *flux = map(np.ascontiguousarray, parts)
+        return FrequencyAxis(
+            x, number, weight, flux[0] if flux else None, product, one_active, side.p_none, cosines, sines,
+            of_common,
+        )  # fmt: skip
 
     def double_sum(
         self, waves: CharacteristicFunction, count: int, biases: bool, slopes: bool = False
@@ -141,7 +141,7 @@ class _NeuronPair(NamedTuple):
         for order, first in (((0, 1), 0), ((1, 0), square))[: 2 if square <= count else 1]:
             selections = slice(0, square), slice(first, None)
             axes = [
-                self.frequency_axis(waves, self.sides[side], count, which, side == order[0])
+                self.frequency_axis(waves, self.sides[side], count, which, side == order[0], biases)
                 for side, which in zip(order, selections, strict=True)
             ]
             axis_sums = [np.zeros((4, axis.x.size), np.complex128) for axis in axes]
@@ -155,7 +155,6 @@ class _NeuronPair(NamedTuple):
                 self.p_none,
                 self.p_ones,
                 float(count),
-                biases,
                 part,
                 by if slopes else None,
                 by_rows,
@@ -222,18 +221,14 @@ def sum_both_many(
         changes = safe * tail_ratios[:, None] * (sums[0] - sums[1:])
         change = np.abs(changes).max(axis=0)
         next_count = int(
-            np.ceil(count * np.clip(1.1 * (change[0] / max(aim, 1e-300)) ** (1.0 / 3.0), 1.3, 2.5))
+            np.ceil(count * np.clip(1.1 * (change[0] / max(aim, 1e-300)) ** (1.0 / 3.0), 1.3, GROWTH))
         )
-        if (
-            change[0] <= aim
-            or next_count > MOST
-            or count_frequency_pairs(next_count) * max(both.size, 1) > context.most
-        ):
+        if change[0] <= aim or not _is_affordable(next_count, both.size, context):
             break
         count = next_count
     if slopes:
         _, by_w = pair.double_sum(waves, count, False, True)
-    s, t = (unit.frequencies(count)[0] for unit in (first, second))
+    s, t = (unit.lattice(count) for unit in (first, second))
     table = TABLE * float(context.law.p[either].sum()) if waves.sides < 0 else 0.0
     rounding = (2.0**-48 + 4.0 * table) * float(
         np.abs(first.activation_coefficients(s)).sum() * np.abs(second.activation_coefficients(t)).sum()
@@ -255,20 +250,33 @@ def sum_both_many(
 def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, jumps: int) -> int:
     """Return the number of frequencies to begin with: as many as `first` or `second` needs by itself.
 
-    The sum over pairs of frequencies converges about where the sums over those of one neuron do. `both` is
-    the number of inputs of both neurons, `jumps` the number of neurons with a threshold.
+    The sum over pairs of frequencies converges about where the sums over those of one neuron do. If these are
+    far from it at the most frequencies that are kept, there are `GROWTH` times as many. `both` is the number
+    of inputs of both neurons, `jumps` the number of neurons with a threshold.
     """
     context, count = first.context, FIRST
-    safe, tail_ratios = AHEAD * (SAFE_ATOMS if context.atoms.size else SAFE), tail_factors(jumps)
-    while (
-        safe * sum(float(np.max(tail_ratios * unit.truncation_changes(count))) for unit in (first, second))
-        > context.tol
-    ):
+    safe, tail_ratios = SAFE_ATOMS if context.atoms.size else SAFE, tail_factors(jumps)
+    while True:
+        left = safe * sum(
+            float(np.max(tail_ratios * unit.truncation_changes(count))) for unit in (first, second)
+        )
         finer_count = int(FINER * count)
-        if finer_count > MOST_STORED or count_frequency_pairs(finer_count) * max(both, 1) > context.most:
+        if AHEAD * left <= context.tol:
+            return count
+        if finer_count > MOST_STORED or not _is_affordable(finer_count, both, context):
             break
         count = finer_count
-    return count
+    next_count = int(np.ceil(GROWTH * count))
+    is_next = left > FAR * context.tol and _is_affordable(next_count, both, context)
+    return next_count if is_next else count
+
+
+def _is_affordable(count: int, both: int, context: NeuronContext) -> bool:
+    """Return whether a double sum up to frequency `count` takes no more terms than `context` allows.
+
+    `both` is the number of inputs of both neurons.
+    """
+    return count <= MOST and count_frequency_pairs(count) * max(both, 1) <= context.most
 
 
 def tail_factors(jumps: int) -> FloatArray:

@@ -13,10 +13,10 @@ left out here, and added exactly elsewhere.
 
 Arrays that several functions share: `waves`, the characteristic function of values; `rows` and `columns`, the
 frequencies of the first and of the second neuron; one row k with the columns `low` to `high` - 1, M of them;
-`cosines` and `sines` (n, K), of turn x w at the columns, with the `turn` of `waves`; `units`, the n inputs of
-both neurons, and u, the number of one; rows of M complex numbers in two arrays, such as `re` and `im`;
-`p_ones` (n,), the probabilities that one of these inputs alone is on. Sums by frequency: `real_sums` and
-`slope_sums` (n, K), and `axis_sums1` and `axis_sums2` (4, K), from which derivatives by weights follow.
+`units`, the n inputs of both neurons, and u, the number of one; rows of M complex numbers in two arrays, such
+as `re` and `im`; `p_ones` (n,), the probabilities that one of these inputs alone is on. Sums by frequency:
+`real_sums` and `slope_sums` (n, K), and `axis_sums1` and `axis_sums2` (4, K), from which derivatives by
+weights follow.
 """
 
 from functools import lru_cache
@@ -28,7 +28,7 @@ import numpy as np
 from ....theory.compile.kernels import check_interrupt, inlined, kernel
 from ....theory.features.values.law import ValueDistribution
 from ....theory.features.values.parts import all_transforms
-from ....theory.validation import ComplexArray, FloatArray
+from ....theory.validation import ComplexArray, FloatArray, IntArray
 from .groups import UnitFactors, apply_steps, differentiate_steps
 
 __all__ = [
@@ -39,8 +39,8 @@ __all__ = [
     "FrequencyAxis",
     "add_block",
     "add_neuron_means",
+    "add_tapered_sums",
     "characteristic_function",
-    "tapered_sums",
 ]
 
 
@@ -162,17 +162,15 @@ def _sinc_slope(x: float, sine: float, cosine: float) -> float:
 
 @inlined
 def _transform_row(
-    waves: CharacteristicFunction, x1: float, u: float, x2: FloatArray, v: float, phase: complex,
-    cosines: FloatArray,
-    sines: FloatArray, re: FloatArray, im: FloatArray,
+    waves: CharacteristicFunction, x1: float, u: float, x2: FloatArray, v: float, c1: float, s1: float,
+    cosines: FloatArray, sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
     """Write E e^{iyz} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
 
     z is a feature's value, u and v are its weights in two neurons, x1 a frequency of the first, x2 those of
-    the second. `waves` is the characteristic function of z. Its formula needs `phase`, e^{i turn x1 u}, and
-    `cosines` and `sines`, of turn x2 v, with turn = `waves.turn`.
+    the second. `waves` is the characteristic function of z. Its formula needs `c1` and `s1`, cosine and
+    sine of turn x1 u, and `cosines` and `sines`, of turn x2 v, with turn = `waves.turn`.
     """
-    c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
         for l in range(re.size):
             re[l] = _sinc(x1 * u + x2[l] * v, s1 * cosines[l] + c1 * sines[l])
@@ -195,17 +193,15 @@ def _transform_row(
 
 @inlined
 def _transform_slope_row(
-    waves: CharacteristicFunction, x1: float, u: float, x2: FloatArray, v: float, phase: complex,
-    cosines: FloatArray,
-    sines: FloatArray, re: FloatArray, im: FloatArray,
+    waves: CharacteristicFunction, x1: float, u: float, x2: FloatArray, v: float, c1: float, s1: float,
+    cosines: FloatArray, sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
     """Write E z e^{iyz} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
 
     z is a feature's value, u and v are its weights in two neurons, x1 a frequency of the first, x2 those of
-    the second. `waves` is the characteristic function of z. Its formula needs `phase`, e^{i turn x1 u}, and
-    `cosines` and `sines`, of turn x2 v, with turn = `waves.turn`.
+    the second. `waves` is the characteristic function of z. Its formula needs `c1` and `s1`, cosine and
+    sine of turn x1 u, and `cosines` and `sines`, of turn x2 v, with turn = `waves.turn`.
     """
-    c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
         for l in range(re.size):
             cosine, sine = c1 * cosines[l] - s1 * sines[l], s1 * cosines[l] + c1 * sines[l]
@@ -240,16 +236,17 @@ class FrequencyAxis(NamedTuple):
     """(K,): the number 0, 1, 2, … of each frequency, without sign."""
     weight: ComplexArray
     """(K,): coefficients of the activation, twice those of rows that stand for both signs."""
-    flux: ComplexArray
-    """(K,): coefficients of the delta function at the threshold."""
+    flux: ComplexArray | None
+    """(K,): coefficients of the delta function at the threshold; None where no derivatives are needed."""
     product: ComplexArray
     """(K,): product of the factors of inputs of this neuron alone."""
     one_active: ComplexArray
     """(K,): the part of `product` where just one of these inputs is on."""
     p_none: float
     """The part of `product` where none of these inputs is on."""
-    phases: ComplexArray
-    """(n, K): e^{i turn x w} of inputs of both neurons."""
+    cosines: FloatArray
+    """(n, K): cosines of turn x w, of inputs of both neurons."""
+    sines: FloatArray
     w: FloatArray
     """(n,): weights of these."""
 
@@ -262,16 +259,14 @@ def _taper(x: float) -> float:
 
 
 @kernel
-def tapered_sums(terms: FloatArray, tapers: FloatArray) -> FloatArray:
-    """Return the sum over frequencies of a neuron's `terms` (K,), ended smoothly at each share in `tapers`.
+def add_tapered_sums(terms: FloatArray, tapers: FloatArray, sums: FloatArray) -> None:
+    """Add the sum over frequencies of a neuron's `terms` (K,), ended at each share in `tapers`, to `sums`.
 
-    Weights fall to 0 at this share of the K frequencies. The result is (tapers.size,).
+    Weights fall smoothly to 0 at this share of the K frequencies. `sums` is (tapers.size,).
     """
-    sums = np.zeros(tapers.size)
     for n in range(tapers.size):
         for k in range(terms.size):
             sums[n] += _taper(k / ((terms.size - 1) * tapers[n])) * terms[k]
-    return sums
 
 
 @inlined
@@ -285,19 +280,33 @@ def _pair_distance(k: float, l: float) -> float:
 
 
 @inlined
+def _write_tapers(k: float, numbers: FloatArray, count: float, far: FloatArray, cuts: FloatArray) -> None:
+    """Write the weights of frequency number k with those of `numbers` (M,) to `cuts` (tapers, M).
+
+    Row n ends, smoothly, at the distance `count` times TAPERS[n]; `far` (M,) is scratch.
+    """
+    for at in range(far.size):
+        far[at] = _pair_distance(k, numbers[at]) / count
+    for n in range(TAPERS.size):
+        share, cut = TAPERS[n], cuts[n]
+        for at in range(far.size):
+            cut[at] = _taper(far[at] / share)
+
+
+@inlined
 def _add_row(
-    rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, c0: float, count: float, biases: bool,
-    both_re: FloatArray,
-    both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, sums: FloatArray,
+    rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, c0: float, cuts: FloatArray,
+    flux1: ComplexArray | None, flux2: ComplexArray | None, both_re: FloatArray, both_im: FloatArray,
+    alone_re: FloatArray, alone_im: FloatArray, sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Add a row of terms of a double sum to `sums` (tapers, 5): value and, with `biases`, its derivatives.
+    """Add a row of terms of a double sum to `sums` (tapers, 5): value and, with fluxes, its derivatives.
 
     The value is E h_1 h_2 from patterns in which both neurons have two or more inputs on; derivatives are by
     both biases, and minus those by both thresholds. The row is frequency k of `rows`, of the first neuron,
-    with the columns l from `low` on of the second. Each row of `sums` ends, smoothly, where max(k, l) sqrt(1
-    + min(k, l)/NARROW) is another share of `count`. `both_re` + i `both_im` is the product of the transforms
-    over the inputs of both neurons, an entry for each column, `alone_re` + i `alone_im` its part where one of
-    these is on, `c0` the probability that none is.
+    with the columns l from `low` on of the second. Row n of `sums` gets terms with the weights `cuts`[n], 0
+    from some n on. `both_re` + i `both_im` is the product of the transforms over the inputs of both neurons,
+    an entry for each column, `alone_re` + i `alone_im` its part where one of these is on, `c0` the
+    probability that none is.
     """
     whole1, one1, none1 = rows.product[k], rows.one_active[k], rows.p_none
     for at in range(both_re.size):
@@ -308,19 +317,18 @@ def _add_row(
         second = none2 * (c0 + alone) + one2 * c0
         rest = whole1 * whole2 * both - first * whole2 - second * whole1
         rest += c0 * (none1 + one1) * (none2 + one2) + none1 * none2 * alone
-        far = _pair_distance(rows.number[k], columns.number[l]) / count
         term, row_term = rest * columns.weight[l], rest * rows.weight[k]
         value = rows.weight[k] * term
         for n in range(TAPERS.size):
-            cut = _taper(far / TAPERS[n])
+            cut = cuts[n, at]
             if cut == 0.0:
                 break  # the others end earlier
             sums[n, 0] += cut * value.real
-            if biases:
+            if flux1 is not None and flux2 is not None:
                 sums[n, 1] -= cut * rows.x[k] * value.imag
                 sums[n, 2] -= cut * columns.x[l] * value.imag
-                sums[n, 3] += cut * (rows.flux[k] * term).real
-                sums[n, 4] += cut * (columns.flux[l] * row_term).real
+                sums[n, 3] += cut * (flux1[k] * term).real
+                sums[n, 4] += cut * (flux2[l] * row_term).real
 
 
 @inlined
@@ -415,7 +423,7 @@ def _replace_by_derivative(
 @inlined
 def _write_unit_rows(
     waves: CharacteristicFunction, rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, high: int,
-    cosines: FloatArray, sines: FloatArray, units: UnitFactors, u: int, re: FloatArray, im: FloatArray,
+    units: UnitFactors, steps: tuple[IntArray, FloatArray] | None, u: int, re: FloatArray, im: FloatArray,
 ) -> int:  # fmt: skip
     """Write transforms of unit u's features, then further rows, to `re`, `im`; return the last row's number.
 
@@ -423,15 +431,17 @@ def _write_unit_rows(
     feature's value v, then products and sums of earlier rows, step by step up to the last, of which the
     unit's factor is a linear function. They are at y = x1 w_1 + x2 w_2: x1 is frequency k of `rows`, of the
     first neuron, x2 the M `columns` `low` to `high` - 1 of the second. `waves` is the characteristic function
-    of values, `cosines` and `sines` (n, K) are those of `waves.turn` x2 w_2 at all columns.
+    of values, `steps` are those of `units`.
     """
     for at in range(units.first[u], units.first[u + 1]):
         c, row = units.member[at], at - units.first[u]
         _transform_row(
-            waves, rows.x[k], rows.w[c], columns.x[low:high], columns.w[c], rows.phases[c, k],
-            cosines[c, low:high], sines[c, low:high], re[row], im[row],
+            waves, rows.x[k], rows.w[c], columns.x[low:high], columns.w[c], rows.cosines[c, k],
+            rows.sines[c, k], columns.cosines[c, low:high], columns.sines[c, low:high], re[row], im[row],
         )  # fmt: skip
-    return apply_steps(units, u, re, im)
+    if steps is None:
+        return 0
+    return apply_steps(units, steps, u, re, im)
 
 
 @inlined
@@ -461,7 +471,7 @@ def _apply_chain_rule(
 @inlined
 def _add_unit_slopes(
     waves: CharacteristicFunction, rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, high: int,
-    cosines: FloatArray, sines: FloatArray, units: UnitFactors, u: int, last: int, p_ones: FloatArray,
+    units: UnitFactors, steps: tuple[IntArray, FloatArray] | None, u: int, last: int, p_ones: FloatArray,
     term_parts: FloatArray, slope: FloatArray, values: FloatArray, by_rows: FloatArray, real_sums: FloatArray,
     slope_sums: FloatArray,
 ) -> None:  # fmt: skip
@@ -471,8 +481,8 @@ def _add_unit_slopes(
     by a feature's weights follow from their sums over columns. Unit u of `units` is a feature or a group of
     dependent ones. A term of the double sum over frequencies is a coefficient times the product of the units'
     factors, minus what patterns with one feature on add to it. Here are the terms of frequency k of the first
-    neuron, in `rows`, and of M of the second, `columns` `low` to `high` - 1. `waves`, `cosines` and `sines`
-    are as for `_write_unit_rows`.
+    neuron, in `rows`, and of M of the second, `columns` `low` to `high` - 1. `waves` and `steps` are as for
+    `_write_unit_rows`.
 
     `values` (2, steps, M), overwritten, has real and imaginary parts of the rows of `_write_unit_rows`, the
     last of which is number `last`. `term_parts` (4, M) has real and imaginary part of the coefficient times
@@ -484,16 +494,16 @@ def _add_unit_slopes(
     value_re, value_im, slope_re, slope_im = values[0, last], values[1, last], slope[0], slope[1]
     single = p_ones[units.member[first]] if is_single else 0.0
     _replace_by_derivative(units.p_off[u], units.p_on[u], single, term_parts, value_re, value_im)
-    if not is_single:
-        differentiate_steps(units, u, values[0], values[1], by_rows[0], by_rows[1])
+    if steps is not None and not is_single:
+        differentiate_steps(units, steps, u, values[0], values[1], by_rows[0], by_rows[1])
     for at in range(first, units.first[u + 1]):
         c, re, im = units.member[at], value_re, value_im
         if not is_single:
             re, im = by_rows[0, at - first], by_rows[1, at - first]
             _apply_chain_rule(p_ones[c], term_parts, value_re, value_im, re, im)
         _transform_slope_row(
-            waves, x1, rows.w[c], x2, columns.w[c], rows.phases[c, k], cosines[c, low:high],
-            sines[c, low:high], slope_re, slope_im,
+            waves, x1, rows.w[c], x2, columns.w[c], rows.cosines[c, k], rows.sines[c, k],
+            columns.cosines[c, low:high], columns.sines[c, low:high], slope_re, slope_im,
         )  # fmt: skip
         to, to_slope = real_sums[c, low:high], slope_sums[c, low:high]
         for l in range(x2.size):  # sums are kept by column: the compiler does not reorder one sum
@@ -520,7 +530,7 @@ def _range_within(k: float, numbers: FloatArray, count: float) -> tuple[int, int
 @kernel
 def add_block(
     waves: CharacteristicFunction, rows: FrequencyAxis, columns: FrequencyAxis, units: UnitFactors,
-    p_none: float, p_ones: FloatArray, count: float, biases: bool, sums: FloatArray,
+    p_none: float, p_ones: FloatArray, count: float, sums: FloatArray,
     by_w: FloatArray | None, axis_sums1: ComplexArray, axis_sums2: ComplexArray,
 ) -> None:  # fmt: skip
     """Add the double sum over both neurons' frequencies to `sums`, or its derivatives by weights to `by_w`.
@@ -531,16 +541,17 @@ def add_block(
     both neurons, `p_none` and `p_ones` (n,) the probabilities that none and that each alone of these is on.
 
     If `by_w` is None, `sums` (5, 5) gets a row for each taper, which ends the sum earlier and earlier: the
-    value and, with `biases`, its derivatives by both biases and minus those by both thresholds. Otherwise
-    `by_w` (2, n) gets the derivatives by the weights. Those by inputs of one neuron alone follow from
-    `axis_sums1` and `axis_sums2`, (4, K), for the first and the second, at its K frequencies s: a term is X
-    times the product of these inputs' transforms plus Y times its part where one is on. Rows 0 and 1 add X
-    and Y, times i s, over the other neuron's frequencies, rows 2 and 3 add X and Y times i times those.
+    value and, unless fluxes are None, its derivatives by both biases and minus those by both thresholds.
+    Otherwise `by_w` (2, n) gets the derivatives by the weights. Those by inputs of one neuron alone follow
+    from `axis_sums1` and `axis_sums2`, (4, K), for the first and the second, at its K frequencies s: a term
+    is X times the product of these inputs' transforms plus Y times its part where one is on. Rows 0 and 1 add
+    X and Y, times i s, over the other neuron's frequencies, rows 2 and 3 add X and Y times i times those.
     """
-    many, lanes = columns.x.size, 0 if by_w is None else p_ones.size
-    work, cosines, sines = np.empty((10, many)), columns.phases.real.copy(), columns.phases.imag.copy()
-    unit_rows, by_unit_rows = np.empty((2, units.most_rows, many)), np.empty((2, units.most_rows, many))
-    real_sums, slope_sums = np.zeros((lanes, many)), np.zeros((lanes, many))
+    many = columns.x.size
+    work, unit_rows = np.empty((10, many)), np.empty((2, units.most_rows, many))
+    if by_w is not None:
+        by_unit_rows = np.empty((2, units.most_rows, many))
+        real_sums, slope_sums = np.zeros((p_ones.size, many)), np.zeros((p_ones.size, many))
     for k in range(rows.x.size):
         check_interrupt(k % 16 == 15)
         low, high = _range_within(rows.number[k], columns.number, count)
@@ -554,7 +565,7 @@ def add_block(
             both_re[l], both_im[l], alone_re[l], alone_im[l] = 1.0, 0.0, 0.0, 0.0
         for u in range(units.p_off.size):
             last = _write_unit_rows(
-                waves, rows, k, columns, low, high, cosines, sines, units, u, values[0], values[1]
+                waves, rows, k, columns, low, high, units, units.steps, u, values[0], values[1]
             )
             for at in range(units.first[u], units.first[u + 1]):
                 _add_scaled(p_ones[units.member[at]], values[0, at - units.first[u]], alone_re)
@@ -563,7 +574,12 @@ def add_block(
                 units.p_off[u], units.p_on[u], values[0, last], values[1, last], both_re, both_im
             )
         if by_w is None:
-            _add_row(rows, k, columns, low, p_none, count, biases, both_re, both_im, alone_re, alone_im, sums)
+            cuts = work[5:10, low:high]
+            _write_tapers(rows.number[k], columns.number[low:high], count, work[4, low:high], cuts)
+            _add_row(
+                rows, k, columns, low, p_none, cuts, rows.flux, columns.flux, both_re, both_im, alone_re,
+                alone_im, sums,
+            )  # fmt: skip
             continue
         term_parts, slope = work[4:8, low:high], work[8:10, low:high]
         _add_row_slopes(
@@ -583,14 +599,14 @@ def add_block(
         )
         for u in range(units.p_off.size):
             last = _write_unit_rows(
-                waves, rows, k, columns, low, high, cosines, sines, units, u, values[0], values[1]
+                waves, rows, k, columns, low, high, units, units.steps, u, values[0], values[1]
             )
             _add_unit_slopes(
-                waves, rows, k, columns, low, high, cosines, sines, units, u, last, p_ones, term_parts, slope,
+                waves, rows, k, columns, low, high, units, units.steps, u, last, p_ones, term_parts, slope,
                 values, by_unit_rows[:, :, low:high], real_sums, slope_sums,
             )  # fmt: skip
     if by_w is not None:
-        for c in range(lanes):
+        for c in range(p_ones.size):
             for l in range(many):
                 by_w[0, c] -= slope_sums[c, l]
                 by_w[1, c] -= columns.x[l] * real_sums[c, l]
@@ -600,18 +616,18 @@ def add_block(
 def add_neuron_means(
     p: FloatArray, p_none: float, p_ones: FloatArray, weight: ComplexArray, weight_slope: ComplexArray,
     phi: ComplexArray, slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray,
-    start: float, slopes: bool, out: FloatArray, axis_sums: ComplexArray, by_w: FloatArray,
+    start: float, out: FloatArray, axis_sums: ComplexArray, by_w: FloatArray | None,
 ) -> None:  # fmt: skip
     """Add means of one neuron h over its frequencies to `out`, where two or more of its n inputs are on.
 
     To `out` (n + 2,) are added E h, E h target(x_l) for each input l, and the derivative by the bias of E h
-    G, with G = start + sum of `g`_l target(x_l); with `slopes` the derivatives of E h G by the weights are
-    added to `by_w`. Inputs are on with probabilities p; `p_none` and `p_ones` (n,) are the probabilities that
-    none and that each alone is. `weight` (K,) are the neuron's Fourier coefficients, `weight_slope` those of
-    its derivative by z = w x + b. `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{uv}, E v e^{uv}, E
-    target(v) e^{uv} and its derivative by u, at u = i s w_l: w_l are the inputs' weights, v their values when
-    on, s the K frequencies. `axis_sums` (2, K) is set to E e^{i s w x} and E G e^{i s w x} over these
-    patterns: summed with coefficients of any function f of z they are E f and E f G.
+    G, with G = start + sum of `g`_l target(x_l); unless `by_w` is None, the derivatives of E h G by the
+    weights are added to it. Inputs are on with probabilities p; `p_none` and `p_ones` (n,) are the
+    probabilities that none and that each alone is. `weight` (K,) are the neuron's Fourier coefficients,
+    `weight_slope` those of its derivative by z = w x + b. `phi`, `slope`, `psi` and `psi_slope` (n, K) are E
+    e^{uv}, E v e^{uv}, E target(v) e^{uv} and its derivative by u, at u = i s w_l: w_l are the inputs'
+    weights, v their values when on, s the K frequencies. `axis_sums` (2, K) is set to E e^{i s w x} and E G
+    e^{i s w x} over these patterns: summed with coefficients of any function f of z they are E f and E f G.
     """
     n = p.size
     without_feature, sigma = np.empty(n, np.complex128), np.empty(n, np.complex128)
@@ -632,7 +648,7 @@ def add_neuron_means(
         axis_sums[0, k], axis_sums[1, k] = rest, start * rest + linear
         out[0] += (weight[k] * rest).real
         out[n + 1] += (weight_slope[k] * axis_sums[1, k]).real
-        if not slopes:
+        if by_w is None:
             continue
         for c in range(n):
             twice = (without_feature[c] + p_ones[c]) * (total - g[c] * sigma[c])
