@@ -67,7 +67,10 @@ class DescentLoss:
         self.workers = 1 if is_quick and self.law.n <= MOST_FEATURES_ON_ONE_THREAD else None
 
     def by_levels(self) -> "DescentLoss | None":
-        """Return this loss by `uniform_fourier`, which is quicker from 11 features on; None if it has none."""
+        """Return this loss by `uniform_fourier`, which is quicker from 11 features on; None if it has no such.
+
+        It is for laws of independent uniform features.
+        """
         if self.is_quick or not self.has_levels:
             return self if self.is_quick else None
         other = copy(self)

@@ -76,7 +76,7 @@ class _Screening:
     gradient_norm: float = 1e-3
     """Norm of the gradient at which a descent on samples ends."""
     search_steps_per_start: int = 300
-    """Steps of the local search from the best ends, for each random start."""
+    """Steps of the local search from the best ends, for each random start, of which 20 count at most."""
     free_factor: int = 3
     """Factor on these steps if the decoder is free, where descents take longer."""
     moves_per_start: int = 6
@@ -731,7 +731,7 @@ class _Search:
             lambda vectors, steps: _descend_together(cheap, vectors, steps, limits[1], self.workers),
             pool,
             rng,
-            count * _SCREENING.search_steps_per_start * (1 if aim.tied else _SCREENING.free_factor),
+            min(count, 20) * _SCREENING.search_steps_per_start * (1 if aim.tied else _SCREENING.free_factor),
             self.workers,
         )
         minima = sorted(self.with_values_of(judge, minima), key=lambda end: end.value)

@@ -148,9 +148,9 @@ def best(
     bias : {True, False, "common"}, optional
         A bias for each output, none, or one for all.
     starts : int, optional
-        Random starts. By default 60 for tied models of up to 14 features, else 20. While fewer than 5 of them
-        end at the best model, more are added, up to four times as many; without `seconds` only for up to 12
-        features, or 8 that depend on each other.
+        Random starts. By default 60 for tied models of up to 9 features, 100 up to 14, else 20. While fewer
+        than 5 of them end at the best model, more are added, up to four times as many; without `seconds` only
+        for up to 12 features, or 8 that depend on each other.
     seconds : float, optional
         Budget, which the search exceeds by a second or so; what is imported, compiled or loaded at the first
         call does not count. Without one, the same seed gives the same numbers.

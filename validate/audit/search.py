@@ -30,10 +30,11 @@ _FEW_FEATURES = 9
 _AUDITED_STARTS = 4
 # Share of the seconds after which a search ends, so that descents from the models have the rest.
 SEARCH_SHARE = 0.5
-# Random starts by default, and of tied models of few features.
+# Random starts by default, and of tied models of few features, of some more, up to so many.
 _STARTS = 20
 _STARTS_FEW_TIED = 60
-_MANY_STARTS_UP_TO = 14
+_STARTS_MORE_TIED = 100
+_MORE_FEATURES = 14
 
 
 @cache  # the instances of a file often share them
@@ -128,7 +129,7 @@ def search_size(
 
     The rule keeps the most important features alone. The atlas (`experiments.atlas`) has the best models of
     small sizes. The search runs if time is left. `group` has the audited (instance, model) pairs of this
-    size. `starts` is the number of random starts; None for 20 or 60 (`usual_starts`), and more if few end at
+    size. `starts` is the number of random starts; None for 20 to 100 (`usual_starts`), and more if few end at
     the best. `progress` is called with lines of text.
     """
     models = [model for _, model in group]
@@ -193,12 +194,14 @@ def _add_most_important(n: int, m: int, known: KnownModels) -> None:
 
 
 def usual_starts(n_features: int, tied: bool) -> int:
-    """Return the default number of random starts of a search: 60 for small tied models, else 20.
+    """Return the default number of random starts of a search: more for small tied models.
 
-    Models of at most 14 features are small. Of 12 features on 3 neurons, for example, one start in 25 ends at
-    the best minimum, and every second one at a minimum 4 % above it.
+    It is 60 up to `_FEW_FEATURES` features, 9, 100 up to `_MORE_FEATURES`, 14, else 20. Of 12 equal features
+    on 3 neurons, p = 0.05, one start in 25 ends at the best minimum, and every second one 4 % above it.
     """
-    return _STARTS_FEW_TIED if tied and n_features <= _MANY_STARTS_UP_TO else _STARTS
+    if not tied or n_features > _MORE_FEATURES:
+        return _STARTS
+    return _STARTS_FEW_TIED if n_features <= _FEW_FEATURES else _STARTS_MORE_TIED
 
 
 def best_known(n: int, m: int, law: Features, tied: bool) -> list[Any]:
