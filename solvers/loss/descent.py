@@ -67,9 +67,9 @@ class DescentLoss:
         self.workers = 1 if is_quick and self.law.n <= MOST_FEATURES_ON_ONE_THREAD else None
 
     def by_levels(self) -> "DescentLoss | None":
-        """Return this loss by `uniform_fourier`, which is quicker from 11 features on; None if it has no such.
+        """Return this loss by `uniform_fourier`, which is quicker from 11 features on.
 
-        It is for laws of independent uniform features.
+        Return None if features are not uniform, or depend on each other.
         """
         if self.is_quick or not self.has_levels:
             return self if self.is_quick else None

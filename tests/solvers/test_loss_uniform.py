@@ -1,5 +1,6 @@
 """The exact loss against brute force in exact fractions, Irwin-Hall sums, closed forms and samples."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import comb, factorial
@@ -9,8 +10,11 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import exact_loss, row_loss
+from superposition.solvers.loss.budget import loss_beside_descents
+from superposition.solvers.loss.descent import DescentLoss
+from superposition.solvers.loss.dispatch import choose, method_name
 from superposition.solvers.loss.exact import evaluate
-from superposition.solvers.loss.problem import Accuracy, LossProblem
+from superposition.solvers.loss.problem import Accuracy, LossProblem, law_of
 from superposition.theory.features import Features
 
 from .loss_oracle import brute_force, slope
@@ -204,3 +208,41 @@ def test_rows_are_those_of_the_whole():
     assert np.array_equal(
         exact_loss(M, 0.1, 0.1).per_feature, exact_loss(M, np.full(24, 0.1), 0.1).per_feature
     )
+
+
+def random_problem(n, p, seed=0):
+    """Return a problem of n features on a fourth as many neurons."""
+    W = np.random.default_rng(seed).normal(size=(n, n // 4)) / np.sqrt(n // 4)
+    return LossProblem.of(W @ W.T, np.full(n, -0.1), p)
+
+
+@pytest.mark.parametrize("n", [16, 40, 64])
+def test_losses_beside_descents_are_those_of_the_kernel_without_derivatives(n):
+    problem = random_problem(n, 0.05)
+    beside, alone = loss_beside_descents(problem, Accuracy()), evaluate(problem, Accuracy())
+    errors = beside.per_feature_error + alone.per_feature_error
+    assert np.all(np.abs(beside.per_feature - alone.per_feature) <= errors)
+    assert np.all(beside.per_feature_error <= 2e-12 * np.maximum(alone.per_feature, 0.05 / 3))
+
+
+@pytest.mark.parametrize("law", [Features(12, 0.05), Features(65, 0.05), Features(20, 0.05, "binary")])
+def test_other_losses_have_a_kernel_of_their_own(law):
+    n = law.n_features
+    assert loss_beside_descents(replace(random_problem(n, 0.05), law=law_of(law, n)), Accuracy()) is None
+
+
+@pytest.mark.parametrize("p", [0.01, 0.5])
+def test_descents_of_few_features_by_levels_have_the_loss_and_slopes_of_folds(p):
+    accuracy, problem = Accuracy(1e-9, max_frequencies=4096, refuse_lost=False), random_problem(13, p)
+    folds = DescentLoss(problem.law.features, None, accuracy)
+    assert folds.is_folded
+    by_levels = folds.by_levels()(problem.weights, problem.biases, accuracy)
+    for found, expected in zip(by_levels, folds(problem.weights, problem.biases, accuracy), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * p)
+
+
+@pytest.mark.parametrize("tol", [1e-7, 1e-9, 1e-12])
+def test_levels_come_before_the_general_sum(tol):
+    problem = random_problem(256, 0.5)
+    names = [method_name(method) for method in choose(problem, Accuracy(tol), True)]
+    assert names == ["uniform_fourier", "fourier"]  # which takes ten times as long and more
