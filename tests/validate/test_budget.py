@@ -285,11 +285,12 @@ def test_a_search_goes_on_if_it_is_cheap_or_has_a_budget(monkeypatch):
         return Features(n, groups=[exclusive(range(n), 0.1)])
 
     for law, given, hits, starts in (
-        (Features(12, 0.1), {}, 5, 20), (Features(13, 0.1), {}, 0, 20),
-        (Features(13, 0.1), {"seconds": 9.0}, 5, 20), (Features(9, 0.1), {}, 5, 60),
+        (Features(12, 0.1), {}, 5, 100), (Features(13, 0.1), {}, 0, 100), (Features(15, 0.1), {}, 0, 20),
+        (Features(13, 0.1), {"seconds": 9.0}, 5, 100), (Features(12, 0.1, "binary"), {}, 5, 20),
+        (Features(9, 0.1), {}, 5, 60),
         (Features(9, 0.1), {"tied": False}, 5, 20), (Features(9, 0.1), {"starts": 7}, 0, 7),
         (Features(9, 0.1), {"starts": 7, "seconds": 9.0}, 0, 7), (groups(8), {}, 5, 60),
-        (groups(9), {}, 0, 60),
+        (groups(9), {}, 0, 60), (groups(10), {}, 0, 20),
     ):  # fmt: skip
         with pytest.raises(RuntimeError, match="the search begins"):
             sp.best(law, 2, bias="common", rng=4, **given)

@@ -148,9 +148,9 @@ def best(
     bias : {True, False, "common"}, optional
         A bias for each output, none, or one for all.
     starts : int, optional
-        Random starts. By default 60 for tied models of up to 9 features, 100 up to 14, else 20. While fewer
-        than 5 of them end at the best model, more are added, up to four times as many; without `seconds` only
-        for up to 12 features, or 8 that depend on each other.
+        Random starts. By default 60 for tied models of up to 9 features, 100 of uniform ones up to 14, else
+        20. While fewer than 5 of them end at the best model, more are added, up to four times as many;
+        without `seconds` only for up to 12 features, or 8 that depend on each other.
     seconds : float, optional
         Budget, which the search exceeds by a second or so; what is imported, compiled or loaded at the first
         call does not count. Without one, the same seed gives the same numbers.
@@ -183,7 +183,7 @@ def best(
         )
     integer("n_hidden", m, 1, _MOST)
     labels = feature_names(names, n)
-    count = usual_starts(n, tied) if starts is None else integer("starts", starts, 1)
+    count = usual_starts(law, tied) if starts is None else integer("starts", starts, 1)
     tell = progress if callable(progress) else status
     # The search goes on where too few starts reach the best, unless nothing says for how long.
     cheap = n <= (_CHEAP if law.independent else _CHEAP_GROUPS)

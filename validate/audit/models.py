@@ -292,7 +292,7 @@ def audit(
         descent tells minima, saddles and unfinished models apart. With 0 there is none.
     starts : int, optional
         Random starts of a search for the least loss at this size, for 64 features at most. With 0 there is no
-        search. By default 60 for tied models of up to 9 features, 100 up to 14, and 20 for others, whose
+        search. By default 60 for tied models of up to 9 features, 100 of uniform ones up to 14, else 20, as
         descents take ten times as long; while fewer than 5 of them end at the best model, up to four times as
         many are added.
     rng : Generator, int or None, optional

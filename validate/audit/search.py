@@ -139,7 +139,7 @@ def search_size(
         name = f"entry {entry.name} of the atlas"
         known.add(entry.loss, name, Weights(entry.W_out, entry.W_in, entry.b), entry.starts, entry.hits)
     hits = HITS if starts is None else 0  # where nobody says how many, too few lead to more
-    starts = usual_starts(n, tied) if starts is None else starts
+    starts = usual_starts(known.law, tied) if starts is None else starts
     known.planned = known.searched
     if not starts or not m < n <= _LARGEST_SEARCH:
         return
@@ -193,15 +193,17 @@ def _add_most_important(n: int, m: int, known: KnownModels) -> None:
     known.add(float(np.sum(matters[order[m:]]) / n), name, Weights(eye, eye.T, b))
 
 
-def usual_starts(n_features: int, tied: bool) -> int:
+def usual_starts(law: Features, tied: bool) -> int:
     """Return the default number of random starts of a search: more for small tied models.
 
-    It is 60 up to `_FEW_FEATURES` features, 9, 100 up to `_MORE_FEATURES`, 14, else 20. Of 12 equal features
-    on 3 neurons, p = 0.05, one start in 25 ends at the best minimum, and every second one 4 % above it.
+    It is 60 up to `_FEW_FEATURES` features, 9; 100 up to `_MORE_FEATURES`, 14, independent and uniform; else
+    20. Of 12 equal features on 3 neurons, p = 0.05, one start in 25 ends at the best minimum, and every
+    second one 4 % above it.
     """
-    if not tied or n_features > _MORE_FEATURES:
-        return _STARTS
-    return _STARTS_FEW_TIED if n_features <= _FEW_FEATURES else _STARTS_MORE_TIED
+    if tied and law.n_features <= _FEW_FEATURES:
+        return _STARTS_FEW_TIED
+    is_quick = law.n_features <= _MORE_FEATURES and law.independent and law.values.uniform
+    return _STARTS_MORE_TIED if tied and is_quick else _STARTS
 
 
 def best_known(n: int, m: int, law: Features, tied: bool) -> list[Any]:
