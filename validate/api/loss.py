@@ -14,7 +14,7 @@ from ...solvers.loss.result import SAMPLES
 from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.validation import FloatArray, count_noun, number
-from ..audit.bias import loss_within
+from ..audit.losses import loss_within
 from ..audit.networks import GROUP_SECONDS, sampled_loss, seconds_of
 from ..loading import Weights, model_of
 from ..loading.models import require_identity_target, toy_model

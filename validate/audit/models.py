@@ -21,8 +21,8 @@ from ...theory.validation import FloatArray, short_repr
 from ..loading import Weights, load, state_of
 from ..loading.live import is_live
 from ..reference import files
-from .bias import with_losses
 from .descents import dead_outputs, descents, gradient_norm
+from .losses import with_losses
 from .networks import STILL, seconds_of
 from .results import REPRESENTED, SAME, ModelAudit
 from .search import HITS, KnownModels, known_limits, search_size

@@ -1,4 +1,4 @@
-"""The exact loss of a model within a budget of seconds, and the best bias for files without one."""
+"""The losses of models within a budget of seconds, and the best biases for files without them."""
 
 from dataclasses import replace
 
