@@ -18,7 +18,7 @@ from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
 from ...theory.results import result
 from ...theory.validation import FloatArray, short_repr
-from ..loading import Weights, load, state_of
+from ..loading import Hints, Weights, load, state_of
 from ..loading.live import is_live
 from ..reference import files
 from .descents import dead_outputs, descents, gradient_norm
@@ -252,7 +252,7 @@ def read(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tupl
         return "weights", list(models)
     if not isinstance(model, str | os.PathLike | Mapping) and not is_live(model):
         state_of(model)  # refuses what holds no names
-    loaded = load(model, layout=layout, keys=keys)
+    loaded = load(model, None, Hints(layout, keys))
     return loaded.layout, loaded.weights()
 
 
