@@ -28,14 +28,11 @@ _KINDS = "g(W_out f(W_in x + b_in) + b) with ReLU, JumpReLU or nothing as f and 
 
 @dataclass(frozen=True)
 class Hints:
-    """The caller's hints on how to read arrays: validated arguments of `model_of`."""
+    """The caller's hints on how to read arrays: arguments of `model_of`, which describes them, validated."""
 
     layout: str | None = None
-    """Name of a layout of public code."""
     keys: Mapping[str, str] | None = None
-    """Names of the arrays W_in, W_out, b and the like."""
     apply_b_dec_to_input: bool | None = None
-    """Whether an autoencoder subtracts b_dec from its input."""
 
     def __post_init__(self) -> None:
         if self.keys is not None and not isinstance(self.keys, Mapping):

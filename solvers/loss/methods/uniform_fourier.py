@@ -321,17 +321,13 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool, least: int =
     law = problem.law
     least = max(least, int(np.ceil(_SECONDS_OF_PIECE / estimated_seconds(problem, accuracy, gradient))))
     most = np.inf if accuracy.max_frequencies is None else max(float(accuracy.max_frequencies // BLOCK), 1.0)
+    no_slopes = np.empty((0, law.n)), np.empty(0), np.empty(0)
 
     def part(which: slice) -> tuple[FloatArray, ...]:
         """Return the fields of `Outputs` for a slice of the outputs."""
         arrays = problem.weights[which], problem.target[which], problem.biases[which]
         if gradient:
             return tuple(rows_uniform_slopes(*arrays, law.p, accuracy.tol, law.aim, most))
-        return (
-            *rows_uniform(*arrays, law.p, accuracy.tol, law.aim),
-            np.empty((0, law.n)),
-            np.empty(0),
-            np.empty(0),
-        )
+        return *rows_uniform(*arrays, law.p, accuracy.tol, law.aim), *no_slopes
 
     return Outputs(*parallel_concat(part, problem.biases.size, accuracy.workers, least=least))
