@@ -29,19 +29,18 @@ _PIECES = 8
 _ENDING = 0.2
 
 
-def _cores() -> int:
-    """Return the number of processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _threads() -> int:
-    """Return the number of Numba's threads without starting them, which would also change PyTorch's."""
+    """Return the number of Numba's threads, at most one a core that this process may use.
+
+    They are not started, which would also change PyTorch's.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     known: Any = numba  # has no type hints
     try:
         known.threading_layer()
     except ValueError:  # not started
-        return min(int(known.config.NUMBA_NUM_THREADS), _cores())
-    return min(int(known.get_num_threads()), _cores())
+        return min(int(known.config.NUMBA_NUM_THREADS), cores)
+    return min(int(known.get_num_threads()), cores)
 
 
 @lru_cache(1)
@@ -108,12 +107,12 @@ def parallel_concat(
     indices; there are at most `workers` threads (None: one for each core).
     """
     threads = workers or _threads()
-    if threads == 1:
+    most = min(_PIECES * threads, count // least)
+    if threads == 1 or most <= 1:
         return work(slice(0, count))
-    most = _PIECES * threads
-    edges = np.linspace(0, count, max(min(most, count // least), 1) + 1).astype(int)
-    pieces = parallel_map(lambda at: work(slice(edges[at], edges[at + 1])), edges.size - 1, workers)
-    return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    edges = np.linspace(0, count, most + 1).astype(int)
+    pieces = parallel_map(lambda at: work(slice(edges[at], edges[at + 1])), most, workers)
+    return tuple(map(np.concatenate, zip(*pieces, strict=True)))
 
 
 class _BlasLimit:

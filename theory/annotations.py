@@ -193,7 +193,7 @@ def _memory_message(values: Mapping[str, Any], reason: str) -> str:
     return f"{which} must be smaller: memory is short{reason}."
 
 
-def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
+def as_annotated(function: Callable[P, R], refuse: Callable[P, R] | None = None) -> Callable[P, R]:
     """Decorate a function to convert its arguments to their annotated types, and reject what does not fit.
 
     The decorator is for functions whose arguments may come from files, command lines and notebooks. A
@@ -201,7 +201,8 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
     3.0; a ``Sequence`` is a list, tuple, range or array of at least one entry, an ``Iterable`` of any number,
     and both become lists unless they are tuples or ranges; arrays become doubles, all finite; an object must
     be of its class. Narrower ranges, and arguments annotated as ``Any``, are left to the function. For a
-    class, the arguments of its constructor are checked.
+    class, the arguments of its constructor are checked. `refuse` is called with arguments that the function
+    does not take, to raise the TypeError; by default the function itself.
 
     Examples
     --------
@@ -227,7 +228,7 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
-            return function(*args, **kwargs)  # which refuses them in Python's words
+            return (refuse or function)(*args, **kwargs)  # the function in Python's words
         for name, value in bound.arguments.items():
             parameter = signature.parameters[name]
             if value is parameter.default or parameter.annotation is Any:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..deadline import Deadline, work_seconds
-from .dispatch import EXACT, METHODS, MOST_NODES_WITHOUT_FREQUENCIES, method_name
+from .dispatch import EXACT, METHODS, MOST_NODES_WITHOUT_FREQUENCIES, NAMES
 from .exact import evaluate
 from .methods import folding, uniform_fourier
 from .problem import Accuracy, LossProblem
@@ -96,7 +96,7 @@ def loss_beside_descents(problem: LossProblem, accuracy: Accuracy) -> Loss | Non
         return None
     if folding.terms(law) <= MOST_NODES_WITHOUT_FREQUENCIES:  # by one kernel with derivatives or without
         return None
-    by_levels = replace(accuracy, method=method_name(uniform_fourier), refuse_lost=False)
+    by_levels = replace(accuracy, method=NAMES[uniform_fourier], refuse_lost=False)
     loss = evaluate(problem, by_levels, gradient=True)
     aimed = accuracy.tol * np.maximum(loss.per_feature, (law.square * law.scale**2)[problem.target])
     return loss if np.all(loss.per_feature_error <= 2.0 * aimed) else None

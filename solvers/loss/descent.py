@@ -8,7 +8,7 @@ import numpy as np
 from ...theory.features import Features
 from ...theory.validation import FloatArray
 from ..parallel import parallel_map
-from .dispatch import EXACT, METHODS, average_at_kinks, choose, method_name, refuse_uncovered
+from .dispatch import EXACT, METHODS, NAMES, average_at_kinks, choose, refuse_uncovered
 from .methods import affine, folding, uniform_fourier
 from .problem import Accuracy, Law, LossProblem, Outputs, law_of
 
@@ -56,7 +56,7 @@ class DescentLoss:
         if not candidates:
             refuse_uncovered(law, accuracy, True, {})
         method = next(iter(candidates))
-        self.law, self.method = law, method_name(method)
+        self.law, self.method = law, NAMES[method]
         self.exact, self.is_folded = method in EXACT, method is folding
         self._use_levels(self.has_levels and not self.exact)
 

@@ -20,18 +20,13 @@ from .methods import affine, contour, discrete, enumeration, exactly_k, folding,
 from .methods.uniform_levels import NEGLIGIBLE
 from .problem import Accuracy, Law, LossProblem, Outputs
 
-__all__ = ["EXACT", "METHODS", "average_at_kinks", "choose", "method_name", "refuse_uncovered", "solve"]
-
-
-def method_name(method: ModuleType) -> str:
-    """Return the name of a method: that of its module in `methods`."""
-    return method.__name__.rpartition(".")[2]
-
+__all__ = ["EXACT", "METHODS", "NAMES", "average_at_kinks", "choose", "refuse_uncovered", "solve"]
 
 METHODS: dict[str, ModuleType] = {
-    method_name(method): method
+    method.__name__.rpartition(".")[2]: method
     for method in (exactly_k, affine, folding, enumeration, discrete, uniform_fourier, fourier, contour)
 }
+NAMES: dict[ModuleType, str] = {method: name for name, method in METHODS.items()}
 # Their error is rounding alone, whatever the tolerance.
 EXACT: tuple[ModuleType, ...] = (exactly_k, folding, enumeration)
 # Sums over all states, which see outputs that are exactly 0.
@@ -70,7 +65,7 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[Mod
         # Few features on, or one: the only one that has that limit.
         exactly_k: is_relu and not is_whole and exactly_k.covers(problem),
         # Outputs that never bend: two moments.
-        affine: is_whole and (auto or accuracy.method == method_name(affine)) and affine.never_bends(problem),
+        affine: is_whole and (auto or accuracy.method == NAMES[affine]) and affine.never_bends(problem),
         # Few independent features of uniform values: 2^n or, with two sides, 3^n at worst, and derivatives at
         # the same cost.
         folding: has_sum
@@ -94,7 +89,7 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[Mod
     }
     coverage: dict[ModuleType, BoolArray] = {}
     for method, is_covered in table.items():
-        if (auto or accuracy.method == method_name(method)) and np.any(is_covered):
+        if (auto or accuracy.method == NAMES[method]) and np.any(is_covered):
             coverage[method] = np.full(problem.biases.size, is_covered)
     if len(coverage) < 2:
         return coverage
@@ -248,7 +243,7 @@ def _try_methods(
         outputs, name = _condition_on_groups(problem, accuracy, gradient)
         used.append(name)
     for method, coverage in candidates.items():
-        name, which = method_name(method), coverage
+        name, which = NAMES[method], coverage
         if outputs is not None:  # a loss near 0 has no size of its own
             rtol = np.inf if first_only else getattr(method, "FALLBACK_RTOL", FALLBACK_RTOL)
             size = np.maximum(np.abs(outputs.losses), _LEAST_SIZE * law.square.max())

@@ -176,6 +176,15 @@ class LossProblem:
         return cls.scaled(law, M, b, target, activation)
 
     @classmethod
+    def of_product(cls, W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Any) -> "LossProblem":
+        """Return the problem of ReLU(W_out W_in x + b); of arrays that were checked, only sizes are again."""
+        M, target = np.ascontiguousarray(W_out @ W_in), np.arange(b.size)
+        for name, array in (("M", M), ("b", b)):
+            if np.abs(array).max() > LARGEST:
+                validation.real(name, array, -LARGEST, LARGEST)  # which says so
+        return cls.scaled(law_of(law, target.size), M, b, target)
+
+    @classmethod
     def scaled(
         cls, law: Law, M: FloatArray, b: FloatArray, target: IntArray, activation: str = "relu"
     ) -> "LossProblem":

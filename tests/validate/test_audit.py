@@ -24,7 +24,7 @@ from superposition.theory.features import Features, synchronous
 from superposition.validate import audit
 from superposition.validate.audit import descents, models, search
 from superposition.validate.audit.advice import advice
-from superposition.validate.audit.bias import best_bias
+from superposition.validate.audit.losses import best_bias
 from superposition.validate.audit.page import figures_of, render
 from superposition.validate.cli import main
 

@@ -22,7 +22,7 @@ from superposition.solvers.minimise import descent, minimise
 from superposition.solvers.sae import AutoencoderObjective, best_autoencoder
 from superposition.theory.features import Features, exclusive
 from superposition.validate.api.per_feature import near_equal
-from superposition.validate.audit import bias
+from superposition.validate.audit import losses
 
 
 def test_compiling_does_not_count_and_is_no_reason_to_sample():
@@ -96,7 +96,7 @@ def test_more_digits_are_wanted_unless_no_output_has_more(monkeypatch, method, t
 def test_a_loss_that_takes_too_long_is_sampled_and_says_so(monkeypatch):
     law, W = Features(12, 0.1), np.random.default_rng(0).normal(size=(12, 3)) / 2
     exact = sp.audit((W, np.zeros(12)), law, seconds=0)
-    monkeypatch.setattr(bias, "loss_within_deadline", lambda *_: None)
+    monkeypatch.setattr(losses, "loss_within_deadline", lambda *_: None)
     found = sp.audit((W, np.zeros(12)), law, seconds=0)
     assert found.method == "samples"
     assert "The loss is sampled, to +- " in found.left_out
@@ -239,16 +239,16 @@ def test_a_network_above_a_naive_solution_without_loss_says_by_how_much():
 
 def test_samples_fill_the_time_left_on_request(monkeypatch):
     """Else they are the least number of samples; without a limit the loss is exact."""
-    monkeypatch.setattr(bias, "loss_within_deadline", lambda *_: None)
-    monkeypatch.setattr(bias, "sampled_loss", lambda model, law, seconds: (model, seconds))
+    monkeypatch.setattr(losses, "loss_within_deadline", lambda *_: None)
+    monkeypatch.setattr(losses, "sampled_loss", lambda model, law, seconds: (model, seconds))
     W, b = np.array([[1.0], [-0.5]]), np.array([0.1, 0.2])
-    weights, law = bias.Weights(W, 2 * W.T, b), Features(2, 0.1)
+    weights, law = losses.Weights(W, 2 * W.T, b), Features(2, 0.1)
     for sample_on, expected in ((True, 9.0), (False, 0.0)):
-        model, seconds = bias.loss_within(weights, law, Deadline(9.0), sample_on=sample_on)
+        model, seconds = losses.loss_within(weights, law, Deadline(9.0), sample_on=sample_on)
         assert seconds == pytest.approx(expected, abs=0.05)
         assert np.array_equal(model.W_out @ model.W_in, 2 * W @ W.T)
         assert np.array_equal(model.b, b)
-        assert bias.loss_within(weights, law, Deadline(), sample_on=sample_on).method != "samples"
+        assert losses.loss_within(weights, law, Deadline(), sample_on=sample_on).method != "samples"
 
 
 def test_equal_shares_of_the_time_left(monkeypatch):
@@ -260,16 +260,16 @@ def test_equal_shares_of_the_time_left(monkeypatch):
         deadline._end -= used[-1]
         return model.b
 
-    monkeypatch.setattr(bias, "loss_within", use_up)
-    models = [(k, bias.Weights(np.ones((2, 1)), np.ones((1, 2)), np.full(2, k))) for k in range(3)]
-    known, losses = bias.with_losses(models, Features(2, 0.1), deadline)
+    monkeypatch.setattr(losses, "loss_within", use_up)
+    models = [(k, losses.Weights(np.ones((2, 1)), np.ones((1, 2)), np.full(2, k))) for k in range(3)]
+    known, found = losses.with_losses(models, Features(2, 0.1), deadline)
     np.testing.assert_allclose(used, 3.0, atol=0.05)
     assert [(k, model.b[0]) for k, model in known] == [(0, 0), (1, 1), (2, 2)]
-    assert [b[0] for b in losses] == [0, 1, 2]
+    assert [b[0] for b in found] == [0, 1, 2]
     left_out = [(k, replace(model, b_saved=False)) for k, model in models[1:]]
-    monkeypatch.setattr(bias, "best_bias", lambda M, law, part: np.full(2, part.seconds_left() + M[0, 1]))
+    monkeypatch.setattr(losses, "best_bias", lambda M, law, part: np.full(2, part.seconds_left() + M[0, 1]))
     used.clear()
-    known, losses = bias.with_losses(left_out, Features(2, 0.1), deadline := Deadline(8.0))
+    known, found = losses.with_losses(left_out, Features(2, 0.1), deadline := Deadline(8.0))
     # Of four seconds each, three tenths are for the bias; M is 1.
     np.testing.assert_allclose([model.b[0] for _, model in known], 1 + 0.3 * 4, atol=0.05)
     np.testing.assert_allclose(used, 4.0, atol=0.05)

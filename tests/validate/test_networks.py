@@ -15,7 +15,7 @@ from superposition.validate import audit, loading
 from superposition.validate.audit import networks
 from superposition.validate.cli import main
 from superposition.validate.cli.audit import _format_cell
-from superposition.validate.loading import load
+from superposition.validate.loading import Hints, load
 from superposition.validate.loading.networks import _CIS, NETWORKS
 
 RNG = np.random.default_rng(0)
@@ -76,7 +76,7 @@ def test_networks_of_public_code_compute_what_their_code_does():
     assert set(STATES) == {layout.name for layout in NETWORKS}
     x = RNG.uniform(-1.0, 1.0, (20, 4))
     for name, (state, forward) in STATES.items():
-        loaded = load(state, layout=name if name in NAMED else None)
+        loaded = load(state, None, Hints(name if name in NAMED else None))
         assert loaded.layout == name
         off = np.abs(loaded.models[0](x) - forward(x)).max()
         assert off < (1e-6 if "sparse" in name else 1e-12), name  # ε in a norm

@@ -102,8 +102,8 @@ class Answer:
     ``answer.loss`` is ``answer.result.loss``.
     """
 
-    lines: tuple[str, ...]
-    """The summary, which `print` shows."""
+    _lines: tuple[str, ...] | Callable[[], tuple[str, ...]]
+    """The summary, or what makes it when it is asked for."""
     certainty: Certainty
     """A word, which compares as text."""
     note: str
@@ -119,6 +119,11 @@ class Answer:
     _wide: bool = False
     _table: "xr.Dataset | None" = None
     _added: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The summary, which `print` shows."""
+        return self._lines() if callable(self._lines) else self._lines
 
     if TYPE_CHECKING:
 

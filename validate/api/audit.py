@@ -14,7 +14,7 @@ from ..audit import ModelAudit
 from ..audit import audit as audit_weights
 from ..audit.advice import advice, in_words
 from ..audit.networks import audit_networks, seconds_of
-from ..loading import load
+from ..loading import Hints, load
 from ..loading.models import require_identity_target
 from .answer import Answer, Certainty, law_in_words, sampled_or_exact
 from .best import search_note
@@ -91,7 +91,7 @@ def audit(
         share of its variance that the model saves, and the strongest interference with the feature it comes
         from; ``to_dataset().to_dataframe()`` has a row for each model.
     """
-    loaded = load(model, law, layout=layout, keys=keys)
+    loaded = load(model, law, Hints(layout, keys))
     taken_for, models = str(loaded), list(loaded.models)
     if models[0].hidden != "identity":
         return _answer_of_networks(taken_for, models, law, target, seconds)

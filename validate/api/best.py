@@ -15,7 +15,7 @@ from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
 from ...theory.validation import FloatArray, count_noun, integer, short_repr
 from ..audit.advice import chance_of_better, in_words
-from ..audit.bias import loss_of_searched
+from ..audit.losses import loss_of_searched
 from ..audit.networks import seconds_of
 from ..audit.search import HITS, report_descents, usual_starts
 from ..loading import Weights

@@ -22,7 +22,7 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
 
     If `progress` is passed, messages go there and no status line appears.
     """
-    checked = check_keywords(as_annotated(function))
+    converted = as_annotated(function, check_keywords(function))
     names = list(inspect.signature(function).parameters)
 
     @functools.wraps(function)
@@ -31,7 +31,7 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
         _refuse_swapped(function.__name__, names, dict(zip(names, args, strict=False)) | kwargs)
         progress: Any = kwargs.get("progress")
         with no_status_line() if progress is False else report_progress(function.__name__, progress):
-            return checked(*args, **kwargs)
+            return converted(*args, **kwargs)
 
     return call
 

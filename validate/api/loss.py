@@ -14,9 +14,9 @@ from ...solvers.loss.result import SAMPLES
 from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.validation import FloatArray, count_noun, number
-from ..audit.bias import loss_within
+from ..audit.losses import loss_within
 from ..audit.networks import GROUP_SECONDS, sampled_loss, seconds_of
-from ..loading import Weights, model_of
+from ..loading import Weights, load
 from ..loading.models import require_identity_target, toy_model
 from .answer import Answer, law_in_words, sampled_or_exact
 from .entry import entry
@@ -86,13 +86,13 @@ def loss(
     """
     tol = number("tol", tol, 0.0, 1.0, brackets="()")
     deadline = Deadline() if seconds is None else Deadline(seconds_of(seconds))
-    model = model_of(model, law=law)
+    model = load(model, law).one_model()
     features = as_features(law, model.n_features)
     added: dict[str, Any] = {"model": model, "law": features}
     losses: Any
-    if model.output == "identity" or model.hidden == "relu":
+    unit = "output" if model.output == "identity" or model.hidden == "relu" else "feature"
+    if unit == "output":
         losses = _exact_or_sampled(model, features, target, tol, gradient, deadline)
-        lines = _lines_of("output", losses, np.ones(model.n_outputs))
         added |= {f"by_{name}": by for name, by in (losses.gradient or {}).items()}
     else:
         require_identity_target(target)
@@ -102,16 +102,14 @@ def loss(
         else:
             weights = Weights(toy.W_out, toy.W_in, toy.bias)
             losses = loss_within(weights, features, deadline, tol=tol, sample_on=True)
-        zero = float(np.mean(features.importance * features.second_moment))
-        lines = _lines_of("feature", losses, features.importance, zero)
-    data = partial(_dataset, losses, np.resize(features.importance, model.n_outputs))
+    data = partial(_dataset, losses, features.importance)
     certainty, note = sampled_or_exact(losses.method == SAMPLES)
-    lines = (f"{count_noun(model.n_features, 'feature')}; {law_in_words(features)}", *lines)
+    lines = partial(_lines_of, losses, features, unit)
     return Answer(lines, certainty, note, _SOURCES, losses, data, "draw_losses", _added=added)
 
 
 def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
-    """Return a dataset of ``loss``, and of each output ``per_feature``, its error and `importance`.
+    """Return a dataset of ``loss``, and of each output ``per_feature``, its error and `importance`, repeated.
 
     `losses`, a `Loss`, has the loss (float), and per_feature, the outputs' mean squared errors without
     importance, with their numerical errors, ``per_feature_error``.
@@ -121,27 +119,30 @@ def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
     return xr.Dataset(
         {
             **{name: ("feature", getattr(losses, name)) for name in ("per_feature", "per_feature_error")},
-            "importance": ("feature", importance),
+            "importance": ("feature", np.resize(importance, losses.per_feature.size)),
             "loss": losses.loss,
         }
     )
 
 
-def _lines_of(unit: str, losses: Any, weights: FloatArray, zero: float = 0.0) -> tuple[str, ...]:
-    """Return the answer's lines: the loss per `unit`, "feature" or "output", and the worst of these.
+def _lines_of(losses: Any, law: Features, unit: str) -> tuple[str, ...]:
+    """Return the answer's lines: the law, the loss per `unit`, "feature" or "output", and the worst of these.
 
-    `losses`, a `Loss`, has the model's loss and those of its units; the worst unit has the largest product of
-    its loss and its entry in `weights`. The loss is also given relative to `zero`, the loss of answering 0,
-    if `zero` is positive.
+    `losses`, a `Loss`, has the model's loss and those of its units. The loss per feature is also given
+    relative to that of answering 0, and the worst feature has the largest product of loss and importance.
     """
     is_sampled = losses.method == SAMPLES
     kind, off = ("sampled", "four standard errors") if is_sampled else ("exact", "off by at most")
-    worst, count = int(np.argmax(weights * losses.per_feature)), losses.per_feature.size
+    weights, zero = np.ones(losses.per_feature.size), 0.0
+    if unit == "feature":
+        weights, zero = law.importance, float(np.mean(law.importance * law.second_moment))
+    worst = int(np.argmax(weights * losses.per_feature))
     relative = (f"relative to answering 0   {100 * losses.loss / zero:.3g} %",) if zero > 0.0 else ()
     return (
+        f"{count_noun(law.n_features, 'feature')}; {law_in_words(law)}",
         f"{f'{kind} loss per {unit}':25} {losses.loss:.7g}, {off} {losses.error_estimate:.1g}",
         *relative,
-        f"{f'worst {unit}':25} {worst}, of {count}: {losses.per_feature[worst]:.7g}",
+        f"{f'worst {unit}':25} {worst}, of {losses.per_feature.size}: {losses.per_feature[worst]:.7g}",
     )
 
 

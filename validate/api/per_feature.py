@@ -10,7 +10,7 @@ from ...solvers.deadline import Deadline
 from ...solvers.minimise import Minimum
 from ...theory.features import Features
 from ...theory.validation import BoolArray, FloatArray, short_repr
-from ..audit.bias import loss_of_searched
+from ..audit.losses import loss_of_searched
 from ..audit.models import shares_saved
 from ..audit.results import REPRESENTED
 from ..loading import Weights

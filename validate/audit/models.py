@@ -18,11 +18,11 @@ from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
 from ...theory.results import result
 from ...theory.validation import FloatArray, short_repr
-from ..loading import Weights, load, state_of
+from ..loading import Hints, Weights, load, state_of
 from ..loading.live import is_live
 from ..reference import files
-from .bias import with_losses
 from .descents import dead_outputs, descents, gradient_norm
+from .losses import with_losses
 from .networks import STILL, seconds_of
 from .results import REPRESENTED, SAME, ModelAudit
 from .search import HITS, KnownModels, known_limits, search_size
@@ -252,7 +252,7 @@ def read(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tupl
         return "weights", list(models)
     if not isinstance(model, str | os.PathLike | Mapping) and not is_live(model):
         state_of(model)  # refuses what holds no names
-    loaded = load(model, layout=layout, keys=keys)
+    loaded = load(model, None, Hints(layout, keys))
     return loaded.layout, loaded.weights()
 
 

@@ -15,7 +15,7 @@ from ..loading import Weights
 from ..report import page
 from ..runner.declarations import Figure, span
 from .advice import advice, in_words
-from .bias import loss_of_searched
+from .losses import loss_of_searched
 from .results import COLUMNS, ModelAudit
 
 # Losses in a picture, the model's own first.

@@ -16,8 +16,8 @@ from ...solvers.progress import no_status_line, report_progress, status
 from ...theory import validation
 from ...theory.features import Features
 from ..loading import Weights, load
-from .bias import with_losses
 from .descents import dead_outputs, gradient_norm
+from .losses import with_losses
 from .models import DESCENT_FEATURES, shares_saved
 from .networks import STILL
 from .results import REPRESENTED, SAME

@@ -40,7 +40,7 @@ def audit(options: argparse.Namespace) -> bool:
     from ..audit import COLUMNS, audit
     from ..audit.advice import advice, in_words
     from ..audit.results import VERDICTS
-    from ..loading import load
+    from ..loading import Hints, load
     from ..reference import files
     from ..runner.tasks import ProgressClock, Task
 
@@ -50,7 +50,7 @@ def audit(options: argparse.Namespace) -> bool:
     words = [] if options.fail_on is None else re.split(",(?! )", options.fail_on)
     fail_on = choices("fail_on", words, VERDICTS) if words else ()
     keys = None if options.keys is None else format_pairs("keys", options.keys)
-    loaded = load(options.file, layout=options.layout, keys=keys)
+    loaded = load(options.file, None, Hints(options.layout, keys))
     layout = loaded.layout
     if loaded.models[0].hidden != "identity":
         _print_networks(options, layout, list(loaded.models))

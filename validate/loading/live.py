@@ -28,7 +28,7 @@ _KINDS = "g(W_out f(W_in x + b_in) + b) with ReLU, JumpReLU or nothing as f and 
 
 @dataclass(frozen=True)
 class Hints:
-    """The caller's hints on how to read arrays: validated arguments of `model_of`."""
+    """The caller's hints on how to read arrays: arguments of `model_of`, which describes them, validated."""
 
     layout: str | None = None
     keys: Mapping[str, str] | None = None

@@ -12,7 +12,7 @@ import numpy as np
 from ...theory.annotations import as_annotated
 from ...theory.features import Features
 from ...theory.model import Model
-from ...theory.validation import choice, flag, integer, short_repr
+from ...theory.validation import choice, doubles, flag, integer, short_repr
 from .arrays import as_arrays, drop_strays, named_arrays, require_numeric, settings_beside
 from .autoencoders import NAME, autoencoder_by_keys, is_autoencoder, saelens_autoencoder, saelens_instances
 from .files import read_file, read_settings
@@ -21,7 +21,7 @@ from .live import Hints, arrays_of_live, can_be_called, is_live, load_live
 from .networks import NETWORK_NAMES, recognise_network
 from .settings import as_mapping, is_setting, read_sae_settings, refuse_unsupported
 from .toy import recognise
-from .tuples import model_of_matrix, model_of_tuple
+from .tuples import model_of_matrix, model_of_tuple, real_array
 
 # Files of a folder: the weights that SAELens writes, its configuration, and endings of others' weights.
 _WEIGHTS = "sae_weights.safetensors"
@@ -29,6 +29,7 @@ _CONFIGURATIONS = ("cfg.json", "config.json")
 _ENDINGS = (".safetensors", ".npz", ".npy", ".pt", ".pth", ".ckpt", ".bin")
 # The file of each autoencoder of Gemma Scope: JumpReLUs that do not subtract b_dec.
 _GEMMA_SCOPE = "params.npz"
+_NO_HINTS = Hints()
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,15 @@ class LoadedModel:
         several = f", {len(self.models)} instances" if len(self.models) > 1 else ""
         note = f" ({self.note})" if self.note else ""
         return f"{self.layout}{known}: {self.models[0]}{several}{note}"
+
+    def one_model(self) -> Model:
+        """Return the model; ValueError if there are several."""
+        if len(self.models) > 1:
+            raise ValueError(
+                f"`model` must be one; got {self}. Pass one of them: Model.of(model, instance=k), from 0 to "
+                f"{len(self.models) - 1}."
+            )
+        return self.models[0]
 
     def weights(self) -> list[Weights]:
         """Return the weights of the toy models ReLU(W_out W_in x + b); ValueError if a model is not one."""
@@ -156,19 +166,16 @@ def _is_array_tuple(x: Any) -> bool:
     return isinstance(x, tuple) and all(hasattr(part, "__len__") or np.isscalar(part) for part in x)
 
 
-def load(
-    x: Any, law: Any = None, *, layout: str | None = None, keys: Mapping[str, str] | None = None,
-    apply_b_dec_to_input: bool | None = None,
-) -> LoadedModel:  # fmt: skip
+def load(x: Any, law: Any = None, hints: Hints = _NO_HINTS) -> LoadedModel:
     """Return all models in a module, state dict, path, array or tuple, and the layout that was recognised.
 
     If `law` is a `Features`, its number of features decides which axis of a matrix is that of the features;
-    `layout` is the name of a layout of public code, `keys` maps W_in, W_out, b and the like to names of
-    arrays, and `apply_b_dec_to_input` says whether an autoencoder subtracts b_dec from its input. A module is
-    called on random inputs; if its outputs differ from those of every model of its arrays, a ValueError says
-    how.
+    `hints` say how to read other arrays. A module is called on random inputs; if its outputs differ from
+    those of every model of its arrays, a ValueError says how.
     """
-    hints = Hints(layout, keys, apply_b_dec_to_input)
+    n_features = law.n_features if isinstance(law, Features) else None
+    if type(x) is np.ndarray:
+        return LoadedModel("one matrix", (model_of_matrix(doubles("model", x), n_features),))
     if isinstance(x, Model):
         return LoadedModel("Model", (x,))
     if isinstance(x, Weights):
@@ -192,10 +199,9 @@ def load(
     states = [x] if isinstance(x, Mapping) else x
     if isinstance(states, list | tuple) and states and all(isinstance(state, Mapping) for state in states):
         return _load_states(list(map(as_arrays, states)), cfg, hints)
-    n_features = law.n_features if isinstance(law, Features) else None
     if _is_array_tuple(x):
         return LoadedModel("arrays", (model_of_tuple(tuple(x), n_features),))
-    return LoadedModel("one matrix", (model_of_matrix(x, n_features),))
+    return LoadedModel("one matrix", (model_of_matrix(real_array(x), n_features),))
 
 
 @as_annotated
@@ -233,15 +239,10 @@ def model_of(
         Whether an autoencoder of a state dict or file subtracts `b_dec` from its input; by default as in its
         settings. For a module its outputs decide.
     """
-    loaded = load(x, law, layout=layout, keys=keys, apply_b_dec_to_input=apply_b_dec_to_input)
-    if instance is not None:
-        return loaded.models[integer("instance", instance, 0, len(loaded.models) - 1)]
-    if len(loaded.models) > 1:
-        raise ValueError(
-            f"`model` must be one; got {loaded}. Pass one of them: Model.of(model, instance=k), from 0 to "
-            f"{len(loaded.models) - 1}."
-        )
-    return loaded.models[0]
+    loaded = load(x, law, Hints(layout, keys, apply_b_dec_to_input))
+    if instance is None:
+        return loaded.one_model()
+    return loaded.models[integer("instance", instance, 0, len(loaded.models) - 1)]
 
 
 def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model:
@@ -275,10 +276,9 @@ def require_autoencoder(model: Model) -> Model:
 
 def toy_model(model: Model) -> Model:
     """Return the model if it is ReLU(W_out W_in x + b) with one output for each feature; else ValueError."""
-    if model.hidden != "identity" or model.output != "relu" or model.n_outputs != model.n_features:
-        sparse = (
-            model.hidden != "identity" and model.output == "identity" and model.n_outputs == model.n_features
-        )
+    fits = model.W_out.shape == model.W_in.T.shape
+    if model.hidden != "identity" or model.output != "relu" or not fits:
+        sparse = model.hidden != "identity" and model.output == "identity" and fits
         hint = ", a network, or a sparse autoencoder, which `sae` takes" if sparse else ""
         raise ValueError(
             f"`model` must be ReLU(W_out W_in x + b) with an output for each feature; got {model}{hint}."

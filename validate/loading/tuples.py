@@ -15,44 +15,34 @@ _WAYS = (
 )
 
 
-def _real_array(value: Any) -> FloatArray:
+def real_array(value: Any) -> FloatArray:
     """Return an array-like or tensor as a validated array of doubles."""
     array = array_of(value)
     return doubles("model", array if array.dtype.kind in "fiu" else value)
 
 
-def _orient_encoder(W: FloatArray, n_features: int | None) -> FloatArray:
-    """Return the matrix of a tied model as (n_hidden, n_features), transposed if necessary.
+def model_of_matrix(W: FloatArray, n_features: int | None = None, b: Any = 0.0) -> Model:
+    """Return the tied model of one matrix and the output bias b.
 
     The axis of features has length `n_features`, or is the longer one if that is None. ValueError if neither
     tells.
+
+    >>> model_of_matrix(np.array([[1.0], [-1.0]]))
+    Model(2 features -> 1 hidden (identity) -> 2 outputs (relu), tied)
     """
     if W.ndim != 2:
         shape = f"shape {W.shape}" if W.ndim else "a single number"
         raise ValueError(f"`model` must be a matrix of two axes; got {shape}.")
     rows, columns = W.shape
-    if n_features is not None:
-        fits = [W if axis else W.T for axis, size in enumerate(W.shape) if size == n_features]
-        if not fits:
-            raise ValueError(f"`model` must have {n_features} features, as its law; got shape {W.shape}.")
-    else:
-        fits = [W if columns > rows else W.T]
+    if n_features not in (None, rows, columns):
+        raise ValueError(f"`model` must have {n_features} features, as its law; got shape {W.shape}.")
     # A symmetric one may be meant as W or as M = W W', which are the same model only for a projector.
     if rows == columns and not (np.array_equal(W, W.T) and np.allclose(W @ W, W)):
         raise ValueError(
             f"`model` must say which axis is that of the features where both are {rows} long; pass "
             f"{_WAYS.replace(', b=b', '')}, or (M, b) for ReLU(M x + b)."
         )
-    return fits[0]
-
-
-def model_of_matrix(W: Any, n_features: int | None = None) -> Model:
-    """Return the tied model of one matrix; its axis of features has length `n_features`, or is the longer.
-
-    >>> model_of_matrix([[1.0], [-1.0]])
-    Model(2 features -> 1 hidden (identity) -> 2 outputs (relu), tied)
-    """
-    return Model(_orient_encoder(_real_array(W), n_features))
+    return Model(W.T if rows == (n_features or max(W.shape)) else W, b=b)
 
 
 def model_of_tuple(items: tuple[Any, ...], n_features: int | None = None) -> Model:
@@ -66,7 +56,7 @@ def model_of_tuple(items: tuple[Any, ...], n_features: int | None = None) -> Mod
     """
     if len(items) not in (2, 3):
         raise ValueError(f"`model` must be a matrix, or {_FORMS}; got {len(items)} arrays.")
-    arrays = [_real_array(item) for item in items]
+    arrays = [real_array(item) for item in items]
     shapes = ", ".join(str(array.shape) for array in arrays)
     *weights, b = arrays
     b = b.ravel() if b.ndim == 2 and 1 in b.shape else b
@@ -85,7 +75,7 @@ def model_of_tuple(items: tuple[Any, ...], n_features: int | None = None) -> Mod
         return Model(np.eye(len(W)), W_out=W, b=b)
     if b.size > 1 and W.ndim == 2 and n_features is None and b.size in W.shape:
         return Model(W if W.shape[1] == b.size else W.T, b=b)
-    return Model(_orient_encoder(W, n_features), b=b)
+    return model_of_matrix(W, n_features, b)
 
 
 def _model_of_two_matrices(W_out: FloatArray, W_in: FloatArray, b: FloatArray, shapes: str) -> Model:

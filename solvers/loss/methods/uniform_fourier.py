@@ -85,7 +85,7 @@ def _lattice_sum(
     fill_table(tables[0], h * t, BLOCK)
     fill_table(tables[1], h * a, BLOCK)
     for start in range(0, blocks, CHUNK):
-        check_interrupt(start > 0)
+        check_interrupt(start % (16 * CHUNK) == 8 * CHUNK)
         count = min(CHUNK, blocks - start)
         for i in range(count):
             start_block(acc[i], c, h, start + i)
@@ -301,6 +301,8 @@ def terms(law: Law) -> float:
 # losses, and with derivatives. Few features take at least as long as the rest of the call.
 SECONDS = {False: (4e-5, 12.0), True: (8e-5, 90.0)}
 LEAST_SECONDS = 5e-5
+# Seconds of work below which threads cost more than they save.
+_SECONDS_OF_PIECE = 1e-3
 
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
@@ -317,18 +319,15 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool, least: int =
     at a time.
     """
     law = problem.law
+    least = max(least, int(np.ceil(_SECONDS_OF_PIECE / estimated_seconds(problem, accuracy, gradient))))
     most = np.inf if accuracy.max_frequencies is None else max(float(accuracy.max_frequencies // BLOCK), 1.0)
+    no_slopes = np.empty((0, law.n)), np.empty(0), np.empty(0)
 
     def part(which: slice) -> tuple[FloatArray, ...]:
         """Return the fields of `Outputs` for a slice of the outputs."""
         arrays = problem.weights[which], problem.target[which], problem.biases[which]
         if gradient:
             return tuple(rows_uniform_slopes(*arrays, law.p, accuracy.tol, law.aim, most))
-        return (
-            *rows_uniform(*arrays, law.p, accuracy.tol, law.aim),
-            np.empty((0, law.n)),
-            np.empty(0),
-            np.empty(0),
-        )
+        return *rows_uniform(*arrays, law.p, accuracy.tol, law.aim), *no_slopes
 
     return Outputs(*parallel_concat(part, problem.biases.size, accuracy.workers, least=least))

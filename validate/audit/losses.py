@@ -1,4 +1,4 @@
-"""The exact loss of a model within a budget of seconds, and the best bias for files without one."""
+"""The losses of models within a budget of seconds, and the best biases for files without them."""
 
 from dataclasses import replace
 
@@ -41,8 +41,7 @@ def loss_within(
     `deadline`; otherwise there are 20,000, fewer of many features. A `law` of values for which no exact loss
     is known is sampled with `sample_on`, and otherwise raises a ValueError.
     """
-    M = np.ascontiguousarray(model.W_out @ model.W_in)
-    problem, loss = LossProblem.of(M, model.b, law), None
+    problem, loss = LossProblem.of_product(model.W_out, model.W_in, model.b, law), None
     try:
         if not deadline.is_limit():
             return evaluate(problem, Accuracy(tol, workers=None))
@@ -61,7 +60,7 @@ def loss_of_searched(model: Weights, law: Features, deadline: Deadline) -> Loss:
 
     Few uniform features take the kernels of descents; for others it is that of `loss_within`.
     """
-    problem = LossProblem.of(np.ascontiguousarray(model.W_out @ model.W_in), model.b, law)
+    problem = LossProblem.of_product(model.W_out, model.W_in, model.b, law)
     return loss_beside_descents(problem, Accuracy(workers=None)) or loss_within(model, law, deadline)
 
 
