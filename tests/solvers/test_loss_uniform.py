@@ -12,7 +12,7 @@ import pytest
 from superposition.solvers.loss import exact_loss, row_loss
 from superposition.solvers.loss.budget import loss_beside_descents
 from superposition.solvers.loss.descent import DescentLoss
-from superposition.solvers.loss.dispatch import choose, method_name
+from superposition.solvers.loss.dispatch import NAMES, choose
 from superposition.solvers.loss.exact import evaluate
 from superposition.solvers.loss.problem import Accuracy, LossProblem, law_of
 from superposition.theory.features import Features
@@ -244,5 +244,5 @@ def test_descents_of_few_features_by_levels_have_the_loss_and_slopes_of_folds(p)
 @pytest.mark.parametrize("tol", [1e-7, 1e-9, 1e-12])
 def test_levels_come_before_the_general_sum(tol):
     problem = random_problem(256, 0.5)
-    names = [method_name(method) for method in choose(problem, Accuracy(tol), True)]
+    names = [NAMES[method] for method in choose(problem, Accuracy(tol), True)]
     assert names == ["uniform_fourier", "fourier"]  # which takes ten times as long and more
