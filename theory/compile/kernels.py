@@ -248,8 +248,7 @@ def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> 
 
 def kernel(function: F) -> F:
     """Decorate a function of scalars and arrays: compile it with Numba, and keep its code on disk."""
-    options: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}  # no C code calls kernels
-    compiled: Any = numba.njit(error_model="numpy", **options)(function)
+    compiled: Any = numba.njit(error_model="numpy", nogil=True)(function)
     if not _OFF:
         _use_cache(compiled, function)
         compiled.compile = partial(_compile_apart, compiled.compile)
