@@ -132,7 +132,7 @@ def _best_shift(low: float, high: float, sigma: float, p: float) -> float:
             share = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
             if abs(share * (b - a)) < 3e-6 * (1.0 + abs(a)):  # the next step would be of its power 1.8
                 return a + share * (b - a)
-        share = min(max(share, nearest), 1.0 - nearest)
+        share = nearest if share < nearest else 1.0 - nearest if share > 1.0 - nearest else share
     return np.nan
 
 
