@@ -226,6 +226,17 @@ def test_descent_on_the_exact_loss_ends_at_a_minimum():
     assert (int(ds["rank"]), int(ds["seed"])) == (2, 0)
 
 
+def test_each_departure_is_a_descent_of_its_own():
+    cases = [(0.1, 0.5), (0.2, 0.25)]
+    ds = experiments.run_departure(4, cases, steps=20)
+    assert ds["moved"].dims == ("case",)
+    assert list(zip(ds["p"].values, ds["ratio"].values, strict=True)) == cases
+    assert bool((ds["end"] < ds["start"]).all())
+    for k, case in enumerate(cases):
+        alone = experiments.run_departure(4, [case], steps=20)
+        np.testing.assert_allclose(ds["end"][k], alone["end"][0], rtol=1e-9)
+
+
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
     tiny = {
