@@ -1,10 +1,11 @@
 """What a shell calls: the program ``superposition``, a module for each group of its commands."""
 
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 __all__ = ["main", "run_program"]
 
@@ -83,10 +84,20 @@ def run_program() -> NoReturn:
         status = main()
     except KeyboardInterrupt:  # another one, while the first was answered
         status = INTERRUPTED
+    # The work is done: Ctrl-C would only change the status of the process while Python ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if status == INTERRUPTED:
         # At its end Python would wait for threads that still compile or compute, and be interrupted in that.
+        _release_semaphores()
         os._exit(INTERRUPTED)
     sys.exit(status)
+
+
+def _release_semaphores() -> None:
+    """Release the semaphores of worker processes; else Python's own process for them says that they leak."""
+    multiprocessing: Any = sys.modules.get("multiprocessing.util")
+    if multiprocessing is not None:
+        multiprocessing._run_finalizers(0)
 
 
 def _flush_stdout() -> None:
