@@ -354,7 +354,10 @@ class ValueDistribution:
         order = validation.integer("order", order, 0, 150)
         v, weights = self.nodes(float(np.clip(-t / m, -1e300, 1e300)) if m else 0.0)
         y = t + m * v
-        powers = np.maximum(y, 0.0) ** np.arange(order + 1)[:, None]
+        with np.errstate(over="ignore"):
+            powers = np.maximum(y, 0.0) ** np.arange(order + 1)[:, None]
+        if not np.isfinite(powers).all():
+            raise ValueError(f"`t` and `m` must be so small that powers are finite; got {t:g} and {m:g}.")
         powers[0] = y > 0.0
         return np.asarray(powers @ weights)
 
