@@ -19,6 +19,7 @@ __all__ = ["feature_names", "feature_table", "has_equal_features", "near_equal",
 
 # Minima up to this share above the best one are nearly equal; so many are compared.
 _NEAR, _COMPARED = 0.05, 4
+_COMPARED_TOL = 1e-6  # of losses that only tell which features a minimum represents
 # Features that a line names.
 _NAMED = 12
 
@@ -110,7 +111,7 @@ def near_equal(
         above = other.objective / minimum.objective - 1.0 if minimum.objective > 0.0 else np.inf
         if above > _NEAR or len(lines) >= _COMPARED or deadline.is_over():
             break
-        losses = loss_of_searched(Weights(other.W_out, other.W_in, other.b), law, deadline)
+        losses = loss_of_searched(Weights(other.W_out, other.W_in, other.b), law, deadline, _COMPARED_TOL)
         represents = shares_saved(losses.per_feature, law) >= REPRESENTED
         if represents.tobytes() in seen:
             continue

@@ -55,13 +55,16 @@ def loss_within(
     return sampled_loss(Model(model.W_in, W_out=model.W_out, b=model.b), law, seconds=seconds)
 
 
-def loss_of_searched(model: Weights, law: Features, deadline: Deadline) -> Loss:
+def loss_of_searched(model: Weights, law: Features, deadline: Deadline, tol: float = _DEFAULT_TOL) -> Loss:
     """Return the exact loss of a model for which there are searches or descents too.
 
-    Few uniform features take the kernels of descents; for others it is that of `loss_within`.
+    Few uniform features take the kernels of descents; for others it is that of `loss_within`. `tol` is the
+    error to aim at, in units of E x_i^2.
     """
     problem = LossProblem.of_product(model.W_out, model.W_in, model.b, law)
-    return loss_beside_descents(problem, Accuracy(workers=None)) or loss_within(model, law, deadline)
+    return loss_beside_descents(problem, Accuracy(tol, workers=None)) or loss_within(
+        model, law, deadline, tol=tol
+    )
 
 
 def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) -> FloatArray:
