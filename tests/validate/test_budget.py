@@ -255,7 +255,7 @@ def test_equal_shares_of_the_time_left(monkeypatch):
     """Each model of a group uses all that it gets: they have a third of nine seconds each."""
     deadline, used = Deadline(9.0), []
 
-    def use_up(model, law, part):
+    def use_up(model, law, part, **_):
         used.append(part.seconds_left())
         deadline._end -= used[-1]
         return model.b
