@@ -1,4 +1,4 @@
-"""The exact loss before a deadline, as many digits as there is time for, and beside descents."""
+"""The exact loss before a deadline, as many digits as there is time for, or by the kernel of descents."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from .methods import folding, uniform_fourier
 from .problem import Accuracy, LossProblem
 from .result import Loss
 
-__all__ = ["loss_beside_descents", "loss_within_deadline"]
+__all__ = ["loss_by_descent_kernel", "loss_within_deadline"]
 
 # Features up to which a loss and its derivatives take at most a tenth of a second.
 _FEW_FEATURES = 64
@@ -67,11 +67,11 @@ def loss_within_deadline(deadline: Deadline, problem: LossProblem, accuracy: Acc
     return loss
 
 
-def loss_beside_descents(problem: LossProblem, accuracy: Accuracy) -> Loss | None:
-    """Return the loss of few independent uniform features by the kernel of descents on it, or else None.
+def loss_by_descent_kernel(problem: LossProblem, accuracy: Accuracy) -> Loss | None:
+    """Return the loss of few independent uniform features by the kernel that descents use, or else None.
 
-    That kernel computes derivatives too, in up to ten times the time. So no other has to be compiled, which
-    takes over a second.
+    That kernel computes derivatives too, in up to ten times the time. Where there are descents, no other need
+    be compiled, which takes over a second.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def loss_beside_descents(problem: LossProblem, accuracy: Accuracy) -> Loss | Non
 
     Examples
     --------
-    >>> loss_beside_descents(LossProblem.of(np.eye(20), 0.0, 0.1), Accuracy()).loss < 1e-15
+    >>> loss_by_descent_kernel(LossProblem.of(np.eye(20), 0.0, 0.1), Accuracy()).loss < 1e-15
     True
     """
     law = problem.law

@@ -71,8 +71,10 @@ class DescentLoss:
 
         Return None if features are not uniform, or depend on each other.
         """
-        if self.is_quick or not self.has_levels:
-            return self if self.is_quick else None
+        if self.is_quick:
+            return self
+        if not self.has_levels:
+            return None
         other = copy(self)
         other.exact = other.is_folded = False
         other._use_levels(True)

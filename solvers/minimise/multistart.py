@@ -76,7 +76,9 @@ class _Screening:
     gradient_norm: float = 1e-3
     """Norm of the gradient at which a descent on samples ends."""
     search_steps_per_start: int = 300
-    """Steps of the local search from the best ends, for each random start, of which 20 count at most."""
+    """Steps of the local search from the best ends, for each random start."""
+    most_search_starts: int = 20
+    """Random starts at most for which there are such steps."""
     free_factor: int = 3
     """Factor on these steps if the decoder is free, where descents take longer."""
     moves_per_start: int = 6
@@ -731,7 +733,9 @@ class _Search:
             lambda vectors, steps: _descend_together(cheap, vectors, steps, limits[1], self.workers),
             pool,
             rng,
-            min(count, 20) * _SCREENING.search_steps_per_start * (1 if aim.tied else _SCREENING.free_factor),
+            min(count, _SCREENING.most_search_starts)
+            * _SCREENING.search_steps_per_start
+            * (1 if aim.tied else _SCREENING.free_factor),
             self.workers,
         )
         minima = sorted(self.with_values_of(judge, minima), key=lambda end: end.value)

@@ -14,7 +14,7 @@ from ...theory import validation
 from ...theory.features import as_features
 from ...theory.validation import FloatArray
 from ..deadline import Deadline, work_seconds
-from ..loss.budget import loss_beside_descents, loss_within_deadline
+from ..loss.budget import loss_by_descent_kernel, loss_within_deadline
 from ..loss.descent import DescentLoss
 from ..loss.exact import evaluate
 from ..loss.problem import Accuracy, LossProblem
@@ -228,9 +228,10 @@ class Objective:
         """Return (loss per feature, its largest error) of ReLU(M x + b), as exact as the deadline allows."""
         final = Accuracy(1e-12 if self.exact else _FINAL_TOL, workers=None)
         problem = LossProblem.of(M, b, self.loss.law)
-        beside = loss_beside_descents(problem, final)
-        if beside is not None or self.exact or not self.deadline.is_limit():
-            exact = beside or evaluate(problem, final)
+        exact = loss_by_descent_kernel(problem, final)
+        if exact is None and (self.exact or not self.deadline.is_limit()):
+            exact = evaluate(problem, final)
+        if exact is not None:
             return exact.loss, exact.error_estimate
         is_over, start = self.deadline.is_over(), work_seconds()
         with self.coarse() if is_over else nullcontext():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import exact_loss, row_loss
-from superposition.solvers.loss.budget import loss_beside_descents
+from superposition.solvers.loss.budget import loss_by_descent_kernel
 from superposition.solvers.loss.descent import DescentLoss
 from superposition.solvers.loss.dispatch import NAMES, choose
 from superposition.solvers.loss.exact import evaluate
@@ -217,18 +217,18 @@ def random_problem(n, p, seed=0):
 
 
 @pytest.mark.parametrize("n", [16, 40, 64])
-def test_losses_beside_descents_are_those_of_the_kernel_without_derivatives(n):
+def test_losses_by_the_kernel_of_descents_are_those_of_the_kernel_without_derivatives(n):
     problem = random_problem(n, 0.05)
-    beside, alone = loss_beside_descents(problem, Accuracy()), evaluate(problem, Accuracy())
-    errors = beside.per_feature_error + alone.per_feature_error
-    assert np.all(np.abs(beside.per_feature - alone.per_feature) <= errors)
-    assert np.all(beside.per_feature_error <= 2e-12 * np.maximum(alone.per_feature, 0.05 / 3))
+    found, alone = loss_by_descent_kernel(problem, Accuracy()), evaluate(problem, Accuracy())
+    errors = found.per_feature_error + alone.per_feature_error
+    assert np.all(np.abs(found.per_feature - alone.per_feature) <= errors)
+    assert np.all(found.per_feature_error <= 2e-12 * np.maximum(alone.per_feature, 0.05 / 3))
 
 
 @pytest.mark.parametrize("law", [Features(12, 0.05), Features(65, 0.05), Features(20, 0.05, "binary")])
 def test_other_losses_have_a_kernel_of_their_own(law):
     n = law.n_features
-    assert loss_beside_descents(replace(random_problem(n, 0.05), law=law_of(law, n)), Accuracy()) is None
+    assert loss_by_descent_kernel(replace(random_problem(n, 0.05), law=law_of(law, n)), Accuracy()) is None
 
 
 @pytest.mark.parametrize("p", [0.01, 0.5])

@@ -15,7 +15,7 @@ from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
 from ...theory.validation import FloatArray, count_noun, integer, short_repr
 from ..audit.advice import chance_of_better, in_words
-from ..audit.losses import loss_of_searched
+from ..audit.losses import loss_within
 from ..audit.networks import seconds_of
 from ..audit.search import HITS, report_descents, usual_starts
 from ..loading import Weights
@@ -207,7 +207,8 @@ def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: D
     shape, (certainty, note) = geometry(minimum.W), certainty_of(minimum, zero)
     sure = certainty.with_note(note)
     limit = Deadline(min(deadline.seconds_left(), _TABLE_SECONDS))
-    losses = loss_of_searched(Weights(minimum.W_out, minimum.W_in, minimum.b), law, limit)
+    weights = Weights(minimum.W_out, minimum.W_in, minimum.b)
+    losses = loss_within(weights, law, limit, has_descents=True)
     table = feature_table(minimum.W_out, minimum.W_in, losses.per_feature, law, names)
     represented = table["represented"].values
     groups = f": {in_words(shape, names)}" if shape else ""

@@ -10,7 +10,7 @@ from ...solvers.deadline import Deadline
 from ...solvers.minimise import Minimum
 from ...theory.features import Features
 from ...theory.validation import BoolArray, FloatArray, short_repr
-from ..audit.losses import loss_of_searched
+from ..audit.losses import loss_within
 from ..audit.models import shares_saved
 from ..audit.results import REPRESENTED
 from ..loading import Weights
@@ -111,7 +111,8 @@ def near_equal(
         above = other.objective / minimum.objective - 1.0 if minimum.objective > 0.0 else np.inf
         if above > _NEAR or len(lines) >= _COMPARED or deadline.is_over():
             break
-        losses = loss_of_searched(Weights(other.W_out, other.W_in, other.b), law, deadline, _COMPARED_TOL)
+        weights = Weights(other.W_out, other.W_in, other.b)
+        losses = loss_within(weights, law, deadline, tol=_COMPARED_TOL, has_descents=True)
         represents = shares_saved(losses.per_feature, law) >= REPRESENTED
         if represents.tobytes() in seen:
             continue

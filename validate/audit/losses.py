@@ -6,7 +6,7 @@ import numpy as np
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss import exact_loss
-from ...solvers.loss.budget import loss_beside_descents, loss_within_deadline
+from ...solvers.loss.budget import loss_by_descent_kernel, loss_within_deadline
 from ...solvers.loss.exact import evaluate
 from ...solvers.loss.problem import Accuracy, LossProblem
 from ...solvers.loss.result import Loss
@@ -33,15 +33,26 @@ _GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
 def loss_within(
-    model: Weights, law: Features, deadline: Deadline, *, tol: float = _DEFAULT_TOL, sample_on: bool = False
+    model: Weights,
+    law: Features,
+    deadline: Deadline,
+    *,
+    tol: float = _DEFAULT_TOL,
+    sample_on: bool = False,
+    has_descents: bool = False,
 ) -> Loss:
     """Return the exact loss of a model, with fewer digits if time is short, or else its loss by samples.
 
     `tol` is the error to aim at, in units of E x_i^2. With `sample_on` samples are drawn until the
     `deadline`; otherwise there are 20,000, fewer of many features. A `law` of values for which no exact loss
-    is known is sampled with `sample_on`, and otherwise raises a ValueError.
+    is known is sampled with `sample_on`, and otherwise raises a ValueError. If `has_descents`, the caller
+    makes descents too: then the loss of few uniform features comes from their kernel.
     """
     problem, loss = LossProblem.of_product(model.W_out, model.W_in, model.b, law), None
+    if has_descents:
+        loss = loss_by_descent_kernel(problem, Accuracy(tol, workers=None))
+        if loss is not None:
+            return loss
     try:
         if not deadline.is_limit():
             return evaluate(problem, Accuracy(tol, workers=None))
@@ -53,18 +64,6 @@ def loss_within(
         return loss
     seconds = deadline.seconds_left() if sample_on else 0.0
     return sampled_loss(Model(model.W_in, W_out=model.W_out, b=model.b), law, seconds=seconds)
-
-
-def loss_of_searched(model: Weights, law: Features, deadline: Deadline, tol: float = _DEFAULT_TOL) -> Loss:
-    """Return the exact loss of a model for which there are searches or descents too.
-
-    Few uniform features take the kernels of descents; for others it is that of `loss_within`. `tol` is the
-    error to aim at, in units of E x_i^2.
-    """
-    problem = LossProblem.of_product(model.W_out, model.W_in, model.b, law)
-    return loss_beside_descents(problem, Accuracy(tol, workers=None)) or loss_within(
-        model, law, deadline, tol=tol
-    )
 
 
 def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) -> FloatArray:
@@ -131,5 +130,5 @@ def with_losses(
         if not saved.b_saved:
             model = replace(saved, b=best_bias(saved.W_out @ saved.W_in, law, part.part(_BIAS_SHARE)))
         with_biases.append((k, model))
-        losses.append(loss_of_searched(model, law, part))
+        losses.append(loss_within(model, law, part, has_descents=True))
     return with_biases, losses

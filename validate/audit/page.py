@@ -15,7 +15,7 @@ from ..loading import Weights
 from ..report import page
 from ..runner.declarations import Figure, span
 from .advice import advice, in_words
-from .losses import loss_of_searched
+from .losses import loss_within
 from .results import COLUMNS, ModelAudit
 
 # Losses in a picture, the model's own first.
@@ -117,13 +117,14 @@ def data_of(model: ModelAudit) -> xr.Dataset:
     ``best_known`` and ``lower_bound``, are numbers.
     """
     best = Weights(model.best_W_out, model.best_W_in, model.best_b)
+    losses = loss_within(best, model.law, Deadline(_SECONDS), has_descents=True)
     arrays = {
         "W_out": (("feature", "neuron"), model.W_out),
         "W_in": (("neuron", "feature"), model.W_in),
         "dimensionality": ("feature", model.dimensionality),
         "importance": ("feature", model.law.importance),
         "per_feature": ("feature", model.per_feature),
-        "best_per_feature": ("feature", loss_of_searched(best, model.law, Deadline(_SECONDS)).per_feature),
+        "best_per_feature": ("feature", losses.per_feature),
     }
     return xr.Dataset(arrays | {name: ((), getattr(model, name)) for name in _LOSSES})
 
