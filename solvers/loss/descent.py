@@ -9,7 +9,7 @@ from ...theory.features import Features
 from ...theory.validation import FloatArray
 from ..parallel import parallel_map
 from .dispatch import EXACT, METHODS, NAMES, average_at_kinks, choose, refuse_uncovered
-from .methods import affine, folding, uniform_fourier
+from .methods import affine, uniform_fourier
 from .problem import Accuracy, Law, LossProblem, Outputs, law_of
 
 __all__ = ["DescentLoss"]
@@ -26,8 +26,8 @@ class DescentLoss:
 
     `features` is the law of x; unless `classes` is None, inputs with more than `classes` features on do not
     count. The `accuracy` passed here only chooses the method; each call takes the one to aim at. If `exact`,
-    the method named `method` serves all calls, with rounding errors alone; `is_folded` says whether that is
-    `folding`. If `is_quick`, `uniform_fourier` serves them.
+    the method named `method` serves all calls, with rounding errors alone, and `seconds` is the estimated
+    time of a call; else `seconds` is inf. If `is_quick`, `uniform_fourier` serves them.
     """
 
     def __init__(self, features: Features, classes: int | None, accuracy: Accuracy):
@@ -45,9 +45,9 @@ class DescentLoss:
         """Choose the method for `law`; store it and flags as attributes; ValueError if no method covers it.
 
         `method` is the name of the quickest method with derivatives to `accuracy`, other than `affine` and
-        `uniform_fourier`. Flags: `exact` (its error is rounding alone), `is_folded` (it is `folding`),
-        `is_quick` (calls use `uniform_fourier` instead), `has_levels` (they could). `workers` is the number
-        of threads, None for all.
+        `uniform_fourier`. Flags: `exact` (its error is rounding alone), `is_quick` (calls use
+        `uniform_fourier` instead), `has_levels` (they could). `seconds` are those of a call, inf if not
+        exact; `workers` is the number of threads, None for all.
         """
         generic = LossProblem(law, np.zeros((law.n, law.n)), np.ones(law.n), np.arange(law.n))
         candidates = choose(generic, accuracy, True)
@@ -57,7 +57,9 @@ class DescentLoss:
             refuse_uncovered(law, accuracy, True, {})
         method = next(iter(candidates))
         self.law, self.method = law, NAMES[method]
-        self.exact, self.is_folded = method in EXACT, method is folding
+        self.exact, self.seconds = method in EXACT, np.inf
+        if self.exact:
+            self.seconds = law.n * float(method.estimated_seconds(generic, accuracy, True))
         self._use_levels(self.has_levels and not self.exact)
 
     def _use_levels(self, is_quick: bool) -> None:
@@ -76,7 +78,7 @@ class DescentLoss:
         if not self.has_levels:
             return None
         other = copy(self)
-        other.exact = other.is_folded = False
+        other.exact, other.seconds = False, np.inf
         other._use_levels(True)
         return other
 

@@ -43,8 +43,7 @@ __all__ = ["descend", "lower_bound", "minimise"]
 _MOST_FEATURES = 64  # of a search; beyond, starts no longer reach the global minimum
 _MOST_FEATURES_DESCENT = 1024  # of one descent
 _LARGEST_WEIGHT = 1e20  # of a start: the loss holds fourth powers of it
-_HESSIAN_WORK = 2e8  # steps of 50 ns in a Hessian by differences: two gradients for each free weight
-_SECONDS_PER_WORK = 5e-8
+_HESSIAN_SECONDS = 10.0  # of a Hessian by differences at most: two gradients for each variable
 # Largest step of these differences: outputs of dropped features bend where a weight moves by their bias.
 _HESSIAN_STEP = 5e-8
 # Least step of a bias, which otherwise is a tenth of it: the loss bends at bias 0.
@@ -59,7 +58,7 @@ _LEAST_P = 1e-100  # rarer features have no bound
 _SAME_OBJECTIVE = 1e-6
 # Relative difference of the invariants of M and b of the same minimum.
 _SAME_INVARIANTS = 1e-3
-_AGREEING_ROUNDS = 2  # of local searches that end at the best: then no further round is made
+_AGREEING_ROUNDS = 2  # of a race that end at the best: then no further round is made
 _MAX_ROUNDS = 4  # of further starts where too few ended at the best
 _ROUND_SHARE = 0.5  # of the seconds taken so far that must be left for another round
 
@@ -74,6 +73,8 @@ class _Screening:
     steps: int = 300
     """Most steps of a descent on samples."""
     gradient_norm: float = 1e-3
+    """Norm of the gradient at which a descent by levels ends."""
+    sampled_gradient_norm: float = 3e-3
     """Norm of the gradient at which a descent on samples ends."""
     search_steps_per_start: int = 300
     """Steps of the local search from the best ends, for each random start."""
@@ -135,6 +136,8 @@ def _descent(
         top = aim.largest
         bounds: list[Any] = [(None if top is None else -top, top)] * count
         bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
+        if isinstance(aim.loss, Samples):  # it bends too often for more digits
+            settings["gradient_norm_tol"] = tol
         result = descent.lbfgs(aim.smooth, x, bounds=bounds, metric=_metric(aim), gtol=0.01 * tol, **settings)
     if result.status is Status.DIVERGED:
         return result
@@ -247,8 +250,8 @@ def _polish(
     """
     if not aim.exact:
         return _refine(aim, end, tol)
-    work = 2.0 * aim.size * aim.work  # of a Hessian by differences
-    expensive = work > _HESSIAN_WORK or work * _SECONDS_PER_WORK > aim.deadline.seconds_left()
+    seconds = 2.0 * aim.size * aim.loss.seconds  # of a Hessian by differences
+    expensive = seconds > min(_HESSIAN_SECONDS, aim.deadline.seconds_left())
     if expensive or aim.l1 or not np.isfinite(end.value):
         return end
     try:
@@ -473,6 +476,12 @@ def _count_hits(ends: list[DescentResult], n_given: int) -> int:
     return sum(
         k >= n_given and value <= ends[0].value + _SAME_OBJECTIVE for k, value in value_by_start.items()
     )
+
+
+def _agree(least_of_rounds: list[float]) -> bool:
+    """Return whether two rounds of a race ended at the best, given the least objective of each."""
+    least = min(least_of_rounds)
+    return sum(value <= least + _SAME_OBJECTIVE for value in least_of_rounds) >= _AGREEING_ROUNDS
 
 
 def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> list[DescentResult]:
@@ -759,7 +768,7 @@ class _Search:
         a `perturbed_model` of one of the ends of least `judge` so far. The list is empty if no descent was
         made in time; if `needed`, the first is made in any case.
         """
-        aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
+        aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.sampled_gradient_norm)
         is_same = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
         moves, stages = _SCREENING.moves_per_start * count, aim.deadline.part(_SCREENING.moves_share)
         pool = distinct(self.descend_all(cheap, begin, limits, judge, needed), is_same)
@@ -828,7 +837,7 @@ def minimise(
     r"""Return the model ReLU(W_out W_in x + b) of least expected loss, by descents from many starts.
 
     Descents are by L-BFGS-B on the loss of `solvers.loss.exact_loss`; the best end is refined by Newton's
-    method, which leaves saddles. From 12 independent features on the starts race: all descend on a cheaper
+    method, which leaves saddles. From 7 to 9 features on the starts race: all descend on a cheaper
     loss first, and only the best ends go on. The cheaper loss has few frequencies where values are uniform,
     else it is a mean over 2048 samples of the law. The page "Best models" of the documentation has the
     details.
@@ -864,7 +873,8 @@ def minimise(
         depends on the machine; without a budget the same seed gives the same numbers.
     hits : int, optional
         Number of starts that should end at the best model. While fewer do, and `seconds` allow, up to four
-        more rounds of random starts follow. Where starts race, two are enough. By default there is one round.
+        more rounds of random starts follow. Where starts race, two hits are enough, or two rounds that end at
+        the best. By default there is one round.
     progress : callable or False, optional
         Called after each descent with the number of descents so far, that of all, and the least objective.
         By default a search of more than two seconds shows a status line on standard error; with False it
@@ -929,9 +939,11 @@ def minimise(
     with report_progress("minimise") if progress is None else nullcontext():
         search = _Search(aim, (max_steps, tol), threads, progress)
         ends = search.ends(begin, count, generator)
+        least_of_rounds = [ends[0].value]
         for _ in range(_MAX_ROUNDS if count else 0):
             enough = min(wanted, _AGREEING_ROUNDS) if aim.raced else wanted
-            if _count_hits(ends, len(given_models)) >= enough or not search.has_time_left():
+            is_found = _count_hits(ends, len(given_models)) >= enough
+            if is_found or (aim.raced and _agree(least_of_rounds)) or not search.has_time_left():
                 break
             drawn = random_starts(n, m, count, mean, generator)
             drawn += group_starts(n, m, aim.features, _grouped_count(count), mean, generator)
@@ -940,7 +952,9 @@ def minimise(
                 DescentResult.at(aim.join(*model), max(n_made, len(begin)) + k)
                 for k, model in enumerate(drawn)
             ]
-            ends = _merge_minima(ends, search.ends(further, count, generator, needed=False))
+            round_ends = search.ends(further, count, generator, needed=False)
+            least_of_rounds += [end.value for end in round_ends[:1]]
+            ends = _merge_minima(ends, round_ends)
     return _make_minimum(aim, ends[0], ends, len(begin), len(given_models))
 
 

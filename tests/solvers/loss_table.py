@@ -106,7 +106,7 @@ def descent_numbers(n: int, law: Any, classes: int | None = None) -> list[Any]:
         aim.refine()
         numbers += aim.smooth(x)
         aim.restore()
-    return [*numbers, *aim.smooth(x), aim.exact, aim.work, aim.raced]
+    return [*numbers, *aim.smooth(x), aim.exact, aim.raced]
 
 
 def descent_cases(n: int) -> Iterator[Case]:

@@ -235,7 +235,7 @@ def test_other_losses_have_a_kernel_of_their_own(law):
 def test_descents_of_few_features_by_levels_have_the_loss_and_slopes_of_folds(p):
     accuracy, problem = Accuracy(1e-9, max_frequencies=4096, refuse_lost=False), random_problem(13, p)
     folds = DescentLoss(problem.law.features, None, accuracy)
-    assert folds.is_folded
+    assert folds.method == "folding"
     by_levels = folds.by_levels()(problem.weights, problem.biases, accuracy)
     for found, expected in zip(by_levels, folds(problem.weights, problem.biases, accuracy), strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * p)

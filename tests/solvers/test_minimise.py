@@ -431,9 +431,26 @@ def test_extremes_are_finite_and_quiet(importance, p):
         assert np.abs(found.W[1, 0]) == pytest.approx(1, abs=0.01)
 
 
-def test_a_thousand_features_are_an_objective_too():
-    """Steps of a sum over 5^n patterns are no float from 441 features on."""
-    assert Objective(1000, 3, 0.1).work > 1e60
+def test_starts_race_where_an_exact_gradient_takes_long():
+    """The limits are those of the page on searches; a part of the loss, and its limit, are never sampled."""
+    first = {"uniform": 9, "binary": 8, "symmetric": 7, "half-normal": 2}
+    for values, n in first.items():
+        assert Objective(n, 1, Features(n, 0.1, values)).raced
+        assert n == 2 or not Objective(n - 1, 1, Features(n - 1, 0.1, values)).raced
+    assert not Objective(12, 3, 0.1, classes=2).raced
+    assert not Objective(12, 3, 0).raced
+    assert Objective(1000, 3, 0.1).raced
+
+
+def test_a_race_ends_after_two_rounds_that_agree(monkeypatch):
+    """Where a loss is flat, as of normal values, hardly a start has enough digits to count as a hit."""
+    law = Features(4, 0.1, "normal")
+    once, again = (minimise(4, 1, law, starts=3, hits=hits, rng=1) for hits in (0, 1))
+    assert again.planned == once.planned  # there was a hit
+    monkeypatch.setattr(multistart, "_count_hits", lambda ends, n_given: 0)
+    found = minimise(4, 1, law, starts=3, hits=1, rng=1)
+    assert found.planned == once.planned + 3
+    assert found.loss == pytest.approx(once.loss, rel=1e-6)
 
 
 @pytest.mark.parametrize("values", ["uniform", pytest.param("half-normal", marks=pytest.mark.slow)])

@@ -53,7 +53,7 @@ SHELLS = 4.0 ** np.arange(-4, 1)
 # States of a group at most.
 MOST_STATES = 2**12
 # Seconds for each sum of both halves, measured, and for each merged sum and feature.
-SECONDS_PER_SUM = 5e-7
+SECONDS_PER_SUM = 2e-7
 SECONDS_PER_MERGED_SUM = 1e-7
 # A sum with more than this share of the mass, over the number of sums that are left, is not merged.
 LIKELY = 4.0
@@ -698,7 +698,7 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
     """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output."""
     exact, times = _count_sums_of_half(problem.law), 2.0 if gradient else 1.0
     if exact <= MOST_SUMS:
-        return times * (1e-3 + SECONDS_PER_SUM * 2.0 * exact)
+        return times * (4e-4 + SECONDS_PER_SUM * 2.0 * exact)
     return times * SECONDS_PER_MERGED_SUM * float(MOST_MERGED) * problem.law.n
 
 

@@ -221,7 +221,7 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
     Patterns without probability take no time.
     """
     law = problem.law
-    growth, seconds = {0: (2.0, 1e-7), 1: (4.0, 4e-8), 2: (5.2, 4e-7), -1: (1.0, np.inf)}[law.values.sides]
+    growth, seconds = {0: (2.0, 1.1e-7), 1: (4.0, 4e-8), 2: (5.2, 4e-7), -1: (1.0, np.inf)}[law.values.sides]
     # A pattern of k features takes (growth - 1)^k, and all of n independent ones growth^n.
     free, sums = law.n, 1.0
     for members, patterns, _ in law.features.groups:
