@@ -21,7 +21,8 @@ def said(call: str, names: dict) -> str:
     except ValueError as error:
         return str(error)
     except TypeError as error:
-        return f"TypeError: {error}"
+        shown = None if error.__suppress_context__ else error.__context__  # above it in a traceback
+        return f"TypeError: {error}" if shown is None else f"after {shown!r}: {error}"
 
 
 def is_refused(words: str, said: str) -> bool:

@@ -225,10 +225,11 @@ def as_annotated(function: Callable[P, R], refuse: Callable[P, R] | None = None)
     @functools.wraps(function)
     def with_conversion(*args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function with its arguments converted."""
-        try:
+        bound = None
+        with contextlib.suppress(TypeError):
             bound = signature.bind(*args, **kwargs)
-        except TypeError:
-            return (refuse or function)(*args, **kwargs)  # the function in Python's words
+        if bound is None:  # outside of the handler, whose error the new one would be shown with
+            return (refuse or function)(*args, **kwargs)
         for name, value in bound.arguments.items():
             parameter = signature.parameters[name]
             if value is parameter.default or parameter.annotation is Any:
