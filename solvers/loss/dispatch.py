@@ -95,8 +95,7 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[Mod
         return coverage
     seconds: dict[ModuleType, float] = {}
     for method in coverage:
-        is_free = accuracy.budget is None and not has_limit
-        is_quick = is_free and max(seconds.values(), default=np.inf) < fourier.SECONDS
+        is_quick = not has_limit and max(seconds.values(), default=np.inf) < fourier.SECONDS
         if method is fourier and (uniform_fourier in coverage or is_quick):
             # It takes longer, 10 to 100 times than levels; counting its frequencies takes seconds to compile.
             seconds[method] = np.inf
