@@ -202,9 +202,12 @@ def _sums_over_inputs(
         np.array([[pointwise_sums[3], pointwise_sums[4]], [pointwise_sums[4], pointwise_sums[5]]]),
     )
     mixed, block = second[1:].copy(), np.diag(second[0])
+    known = float(loss), by_ba, by_m, corner, mixed, block
     if m.size < 2:  # all patterns are known, and there is no mass whose period could be chosen
-        return float(loss), by_ba, by_m, corner, mixed, block
-    c, h, _, _ = choose_lattice(parts, m, a, b, p_target_active, independent_features(p), np.inf, 1.0)
+        return known
+    c, h, count, _ = choose_lattice(parts, m, a, b, p_target_active, independent_features(p), np.inf, 1.0)
+    if not count:  # y is never positive
+        return known
     for start in range(0, frequencies, FREQUENCIES_IN_MEMORY):
         k = np.arange(start, min(start + FREQUENCIES_IN_MEMORY, frequencies))
         s = np.asarray(c + 1j * h * k, np.complex128)

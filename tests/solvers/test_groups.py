@@ -153,6 +153,19 @@ def test_the_gradient_by_weights_of_features_that_a_neuron_does_not_read(monkeyp
     assert found.gradient["W_in"][0, unread] == pytest.approx(slopes[unread], rel=1e-4)
 
 
+@pytest.mark.parametrize("dependence", [{"exactly": 2}, {"groups": [exclusive([0, 1, 2], 0.3)]}])
+def test_outputs_that_no_other_feature_turns_on(dependence):
+    """Without bias, and with negative weights on all others: given that its own is off, nothing is left."""
+    law, M = Features(5, 0.2, **dependence), -np.random.default_rng(0).uniform(0, 0.3, (5, 5))
+    np.fill_diagonal(M, 1.0)
+    listed, summed = (
+        evaluator(law, method=method, tol=1e-10)((M, np.zeros(5)), True)
+        for method in ("enumeration", "fourier")
+    )
+    np.testing.assert_allclose(summed.per_feature, listed.per_feature, rtol=1e-7)
+    np.testing.assert_allclose(summed.by_M, listed.by_M, atol=1e-6)
+
+
 @pytest.mark.parametrize("size", [70, 300])
 def test_large_groups_have_the_factor_of_their_patterns(size):
     """Of features that exclude each other it is q_0 + sum of q_j phi_j, with derivatives q_j."""

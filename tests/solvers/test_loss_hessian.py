@@ -19,6 +19,11 @@ def test_derivatives_by_silent_weights_are_the_limits_of_small_ones():
     assert np.abs(at_zero.hessian - near.hessian)[np.ix_([0, 1, 3, 6], [0, 1, 3, 6])].max() < 1e-3
 
 
+def test_an_output_that_is_never_on_loses_its_feature():
+    """Its interference has no mass above 0: a sum over frequencies would have no period."""
+    assert row_hessian(np.array([0.0, -0.5, -0.3]), 0, 0.0, 0.1).loss == pytest.approx(0.1 / 3.0, rel=1e-14)
+
+
 @pytest.mark.parametrize("frequencies", [1, 16, 1024])
 def test_what_few_frequencies_leave_is_stated(frequencies):
     """One frequency gave a loss of -.0181 without a word; row losses take another route."""

@@ -95,9 +95,9 @@ def choose_lattice(
     """Return (c, h, count, bound): `count` frequencies s = c + i h k, and a bound of what those above add.
 
     The sum over frequencies is an output's loss from patterns with two or more other features on. The bound
-    is at most `tolerance` unless `most` frequencies are too few. `law` is that of a feature's value when on.
-    m are the weights of the other features, whose law is `others`; the output's own feature has the weight a
-    and is on with probability `p_target_active`; b is the bias.
+    is at most `tolerance` unless `most` frequencies are too few. If y is never positive, `count` is 0. `law`
+    is that of a feature's value when on. m are the weights of the other features, whose law is `others`; the
+    output's own feature has the weight a and is on with probability `p_target_active`; b is the bias.
     """
     require_bounded_law(law)
     phi, top = np.empty(m.size, np.complex128), non_literal(2)
@@ -107,6 +107,8 @@ def choose_lattice(
         reach += max(x * law.low, x * law.high, 0.0)
         longest = max(longest, abs(x) * law.reach)
     period = start + reach
+    if period == 0.0:  # y is never positive
+        return 1.0, np.inf, 0, 0.0
     theta = 1.0 / period
     for j in range(m.size):
         phi[j] = 1.0
