@@ -31,7 +31,7 @@ _COARSE_TOL = 1e-3  # of the transform there, in units of E x_i²
 _DESCENT_TOL = 1e-5  # of the transform in a descent, in units of E x_i²
 _FINAL_TOL = 1e-9  # of the loss that is returned, in the same units
 # Seconds of an exact gradient above which starts race on a cheaper loss, which ends at lower minima in less
-# time: from 9 uniform features, 8 binary or 7 symmetric ones on.
+# time: from 9 uniform features on, or 8 binary ones. Folds of symmetric values, up to 9, are quick enough.
 _RACED_SECONDS = 1e-4
 _MORE_DIGITS_FACTOR = 100.0  # times that a loss takes, which must be left for one with more digits
 
@@ -77,8 +77,9 @@ class Objective:
         first = Accuracy(_DESCENT_TOL, _FREQUENCIES, refuse_lost=False)
         self.loss = DescentLoss(features, 0 if self.limit else self.classes, first)
         self.accuracy = replace(first, workers=self.loss.workers)
-        self.exact, is_part = self.loss.exact, self.limit or self.classes is not None
-        self.raced = not self.exact or (not is_part and self.loss.seconds > _RACED_SECONDS)
+        self.exact, is_whole = self.loss.exact, not self.limit and self.classes is None
+        has_cheaper = is_whole and (self.loss.has_levels or self.loss.method != "folding")
+        self.raced = not self.exact or (has_cheaper and self.loss.seconds > _RACED_SECONDS)
 
     def _check_penalty(self) -> None:
         """Raise ValueError unless the penalty is None, a known tuple, or a function."""

@@ -433,7 +433,7 @@ def test_extremes_are_finite_and_quiet(importance, p):
 
 def test_starts_race_where_an_exact_gradient_takes_long():
     """The limits are those of the page on searches; a part of the loss, and its limit, are never sampled."""
-    first = {"uniform": 9, "binary": 8, "symmetric": 7, "half-normal": 2}
+    first = {"uniform": 9, "binary": 8, "symmetric": 10, "half-normal": 2}
     for values, n in first.items():
         assert Objective(n, 1, Features(n, 0.1, values)).raced
         assert n == 2 or not Objective(n - 1, 1, Features(n - 1, 0.1, values)).raced

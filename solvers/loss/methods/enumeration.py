@@ -5,6 +5,8 @@ moments of that are in `theory.loss.cube`. For binary values it is one number. N
 nothing cancels, so that weights may differ by any factor.
 """
 
+from math import comb
+
 import numpy as np
 import numpy.typing as npt
 
@@ -227,7 +229,10 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
     for members, patterns, _ in law.features.groups:
         free -= members.size
         sums *= float(np.sum((growth - 1.0) ** patterns.sum(axis=1)))
-    return float(seconds * sums * growth**free)
+    sums *= growth**free
+    if law.features.exactly is not None:
+        sums = min(sums, comb(law.n, law.features.exactly) * (growth - 1.0) ** law.features.exactly)
+    return float(seconds * sums)
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
