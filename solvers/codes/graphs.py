@@ -102,10 +102,11 @@ def _mclaughlin() -> IntArray:
 
 
 def _quadrangle(q: int) -> IntArray:
-    """Return the adjacency matrix of GQ(q, q²), q prime: points of an elliptic quadric over GF(q).
+    """Return the adjacency matrix of the generalised quadrangle GQ(q, q²), for a prime q.
 
-    The quadric is the zeros of x0 x1 + x2 x3 + N(x4, x5) in projective 5-space, N a quadratic form that is 0
-    only at 0. Points are joined where the quadric's bilinear form of both is 0.
+    Its n = (q + 1)(q³ + 1) points are the zeros of the quadratic form x0 x1 + x2 x3 + N(x4, x5) in projective
+    5-space over GF(q), an elliptic quadric: N is a form that is 0 only at 0. Two points are joined if the
+    bilinear form of the quadric is 0 at them.
     """
     form = np.zeros((6, 6), np.int64)
     form[0, 1] = form[2, 3] = form[4, 4] = 1

@@ -121,7 +121,10 @@ class Aim:
         return evaluate(problem_of(model, self.known_law, None, target), Accuracy(self.tol), gradient)
 
     def network(self, U: FloatArray, b_in: FloatArray) -> Model:
-        """Return the network with the hidden layer ReLU(U x + b_in) and its best readout."""
+        """Return the network V ReLU(U x + b_in) + c with the readout (V, c) of least loss, from `readout`.
+
+        U is (n_hidden, n_features), b_in (n_hidden,).
+        """
         V, c = self.readout(U, b_in)
         return Model(U, b_in=b_in, hidden="relu", W_out=V, b=c, output="identity")
 

@@ -155,11 +155,22 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
 
 
 def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
-    """Return all weights, (m,), at the time t of the flow of `solve` from the weights w0 at time 0.
+    """Return the weights of one encoding at time t of the flow of `solve`, (m,), in the order of `w0`.
 
-    `lam` is the strength of the l1 force; errors are those of `solve`. A weight w of w0 that is still nonzero
-    has the size A (|w| - c), with a threshold c and a factor A common to all, and an error of at most 1e-10 A
-    |w|.
+    Parameters
+    ----------
+    w0 : (m,) array_like of float
+        Weights at time 0, any signs and order. Not modified.
+    lam : float
+        Strength of the l1 force, at least 0.
+    t : float
+        Flow time, at least 0.
+
+    Returns
+    -------
+    (m,) ndarray of float64
+        A weight w of `w0` that is still nonzero has the size A (|w| - c), with a threshold c and a factor A
+        common to all, and an error of at most 1e-10 A |w|. Weights that have reached zero are 0.
 
     Examples
     --------

@@ -332,11 +332,12 @@ class _BlockSearch:
 
 
 def _hull_chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
-    """Return (low, high, multipliers): the states on either side of a ratio on the lower hull.
+    """Return (low, high, multipliers): the codes on both sides of a ratio on the lower hull, and slopes.
 
-    States are (capacity, loss, x), and the hull is of loss over capacity. Descents at these multipliers could
-    find a state below the hull: one, minus the slope at the ratio, or three between the slopes on both sides
-    if a state of this ratio is on the hull. That state is then both low and high.
+    `states` are codes (capacity, loss, x), the hull is the lower convex hull of loss over capacity, and
+    `ratio` is a capacity. If a state of this very ratio is a corner of the hull, it is both low and high. To
+    find a code below the hull, minimise loss + multiplier * capacity: the multipliers are minus the slope of
+    the edge, or three numbers between those of the two edges that meet at the corner.
     """
     left = [state for state in states if state[0] < ratio - _CORNER]
     right = [state for state in states if state[0] > ratio + _CORNER]

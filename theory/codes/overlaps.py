@@ -94,9 +94,10 @@ def strongly_regular(
 
 
 def _quadrangle(q: int) -> Overlaps:
-    """Return the `Overlaps` of the code that has a feature for each point of the quadrangle GQ(q, q²).
+    """Return the `Overlaps` of the code made from the generalised quadrangle GQ(q, q²).
 
-    This generalised quadrangle exists for every prime power q; here q is a whole number from 2 to 1000.
+    The code has a feature for each of the (q + 1)(q³ + 1) points of this strongly regular graph. It exists
+    for every prime power q, which is not checked: q is a whole number from 2 to 1000.
     """
     q = validation.integer("q", q, 2, 1000)
     return strongly_regular(f"quadrangle {q}", (q + 1) * (q**3 + 1), q * (q * q + 1), q - 1, q * q + 1)

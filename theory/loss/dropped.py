@@ -67,11 +67,12 @@ def truncated_share(M: FloatArray, b: FloatArray, p: float, up_to: int) -> Float
 def dropped_bound(
     M: ArrayLike, b: ArrayLike, p: float, up_to: int, importance: ArrayLike | None = None
 ) -> float:
-    """Upper bound on the loss of ReLU(M x + b) from inputs with more than `up_to` features on.
+    """Upper bound on the part of the loss of ReLU(M x + b) from inputs with more than `up_to` features on.
 
-    As x >= 0, each error is at most that of the linear output z = M x + b. An output whose feature is off is
-    at most the sum of the positive terms of z. The second moments of both, over the patterns with more than K
-    = `up_to` features on, are quadratic in M with binomial tails as coefficients.
+    Features are independent and uniform on [0, 1] when on. As x >= 0, each error is at most that of the
+    linear output z = M x + b. An output whose feature is off is at most the sum of the positive terms of z.
+    The second moments of both, over the patterns with more than K = `up_to` features on, are quadratic in M
+    with binomial tails as coefficients.
 
     Parameters
     ----------
@@ -89,8 +90,9 @@ def dropped_bound(
     Returns
     -------
     float
-        A number that sum_(k > K) p^k (1 - p)^(n-k) L_k never exceeds, rounding included: it is
-        raised by a factor of 1 + 1e-10.
+        At least sum_(k > K) p^k (1 - p)^(n-k) L_k, a total over features. L_k is the sum, over all sets of k
+        features, of the mean loss while exactly these are on. Rounding is included: the bound is raised by a
+        factor of 1 + 1e-10.
 
     Examples
     --------

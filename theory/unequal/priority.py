@@ -288,14 +288,15 @@ def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
 
 @inner
 def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
-    """Return the total loss of the features of one plane of a priority code, listed by priority.
+    """Return the total loss of the features that share one plane, two dimensions, of a priority code.
 
-    In a plane features of higher priority silence the outputs of most later ones: while one is on, these
-    outputs are 0. `plane` has the features' indices, `weight` each feature's importance times scale²,
-    `dropped` its loss if the output is a constant. `table` has six arrays: of each feature its probability,
-    its group (-1 for none) and its column in the group's patterns; where each group's rows of patterns begin;
-    the patterns; and their probabilities. `work`, three scratch arrays, is overwritten: a flag for each
-    pattern, a float for each group and one more, and an integer for each group.
+    `plane` has the indices of these features, the highest priority first: while a feature is on, the outputs
+    of most later ones are 0. Of every feature of the law, `weight` has importance times scale², and `dropped`
+    the loss if its output is a constant instead, which is used where it is less. `table` describes the law in
+    six arrays: of each feature its probability, its group (-1 for none) and its column in the group's
+    patterns; where each group's rows of patterns begin; the patterns; and their probabilities. `work`, three
+    scratch arrays, is overwritten: a flag for each pattern, a float for each group and one more, and an
+    integer for each group.
     """
     (p, group, column, rows, patterns, chances), (marked, some_on, silencing) = table, work
     k, total = plane.size, 0.0

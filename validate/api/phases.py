@@ -129,7 +129,7 @@ def phases(
         note = f"{count_noun(starts, 'random start')}, {ordered} (at least {hits})"
     shapes = data["geometry"].values.ravel().tolist()
     if "hits" in data and "importance" not in axes and np.all(np.equal(importance, 1.0)):
-        shapes = [_without_members(shape) for shape in shapes]
+        shapes = [_without_indices(shape) for shape in shapes]
     names, counts = np.unique(shapes, return_counts=True)
     shares = sorted(zip(counts / counts.sum(), names, strict=True), reverse=True)
     lines = [
@@ -151,14 +151,17 @@ def phases(
     return Answer(tuple(lines), certainty, note, _SOURCES, {"data": data}, data, "draw_phases")
 
 
-def _without_members(shape: str) -> str:
-    """Return a geometry, `shape`, without the numbers of its features, for equal features.
+def _without_indices(shape: str) -> str:
+    """Return the text of a geometry with counts of its parts instead of the indices of their features.
 
-    >>> _without_members("antipodal pair 0-3, antipodal pair 1-2, dropped 4")
+    `shape` lists the parts of a model, such as "antipodal pair 0-3, dropped 1". Models that differ by a
+    permutation of equal features get the same text.
+
+    >>> _without_indices("antipodal pair 0-3, antipodal pair 1-2, dropped 4")
     '2 x antipodal pair, 1 dropped'
-    >>> _without_members("20 in 5 0-1-2")
+    >>> _without_indices("20 in 5 0-1-2")
     '20 in 5'
-    >>> _without_members("50 in 5")
+    >>> _without_indices("50 in 5")
     '50 in 5'
     """
     is_bare = re.compile(r"\d+ in \d+").fullmatch  # where no features are listed

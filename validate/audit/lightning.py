@@ -7,18 +7,19 @@ from typing import Any
 
 
 def lightning_callback(log: Any, name: str = "") -> Any:
-    """Return a callback that calls a `TrainingLog` after each batch and at the end of training.
+    """Return a callback for PyTorch Lightning that calls `log` after each batch and after training.
 
-    The log is called with the model, the step and the batch's loss; records that it returns (losses beside
-    the best known one) go to the trainer's loggers. The callback is a ``Callback`` of Lightning if that is
-    imported, else an object with the same two methods. Only the first of several processes logs.
+    The log is called with the model, the step and the batch's loss. The numbers of a record that it returns,
+    such as the loss beside the best known one, go to the trainer's loggers. The callback is a ``Callback`` of
+    Lightning if that is imported, else an object with the same two methods. Only the first of several
+    processes logs.
 
     Parameters
     ----------
     log : TrainingLog
-        The log to call.
+        Result of `watch`.
     name : str, optional
-        Attribute of the LightningModule that is the model, by default the LightningModule itself.
+        Attribute of the LightningModule that is the model to log; by default the LightningModule itself.
 
     Examples
     --------

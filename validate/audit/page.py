@@ -130,10 +130,10 @@ def data_of(model: ModelAudit) -> xr.Dataset:
 
 
 def figures_of(model: ModelAudit) -> list[Figure]:
-    """Return the figures of an audited model: loss by feature, losses, W_out W_in, encodings.
+    """Return the figures for the page of an audited model: losses by feature, losses, W_out W_in, weights.
 
-    W_out W_in is left out above 1024 features. Encodings are drawn on two hidden neurons; with more, the
-    features' shares of a hidden dimension (dimensionalities) are drawn instead.
+    The figure of W_out W_in is left out above 1024 features. That of weights shows encodings as lines if
+    there are two hidden neurons, else each feature's share of a hidden dimension (dimensionality).
     """
     data = data_of(model)
     weights = "Dimensionalities", "The share of a hidden dimension that each feature has."

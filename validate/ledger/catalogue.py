@@ -20,7 +20,11 @@ _FIRST_LETTERS = "LCB"
 
 
 def _load_claims() -> tuple[Claim, ...]:
-    """Return all claims of the ledger in its order, collected from its modules."""
+    """Return all claims of the ledger, by the letters of their ids (L, C, B, then others) and their numbers.
+
+    They are the `Claim` objects of this package's modules, all of which are imported, also those in a list
+    `ROWS`.
+    """
     claims: dict[str, Claim] = {}
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if module.name != Path(__file__).stem:

@@ -81,10 +81,10 @@ class _Models:
         self.true = partial(confirmed, origin=trained)
 
     def level(self, statistic: str, end: str) -> list[Estimate]:
-        """Return a statistic's mean over seeds at `end`, for each (p, ratio) of `CELLS` at its largest size.
+        """Return the mean of a statistic over seeds, with confidence limits, for each (p, ratio) of `CELLS`.
 
-        `statistic` is the name of a variable, such as "loss". `end` is the end of training: `STOP`, the
-        paper's stopping rule, or `CONVERGED`, after further steps.
+        Models are the largest of `SIZES` at each p. `statistic` is the name of a variable, such as "loss".
+        `end` is the end of training: `STOP`, the paper's stopping rule, or `CONVERGED`, after further steps.
         """
         at = self.cells[statistic].sel(end=end)
         values = [at.sel(p=p, ratio=ratio, n_features=SIZES[p][-1]).dropna("seed") for p, ratio in CELLS]

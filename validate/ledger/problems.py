@@ -276,11 +276,13 @@ def _answer_o51(paths: Sequence[Path]) -> list[Statement]:
     ]
 
 
-def _aligned(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O48 by certificates: nearly pure neurons have a lower loss than pure ones.
+def _answer_o48(paths: Sequence[Path]) -> list[Statement]:
+    """Return the answer to O48, three statements: nearly pure neurons have a lower loss than pure ones.
 
-    A neuron is pure if it reads one feature. `paths` has the files of certificates, one for each network,
-    with its exact loss.
+    A neuron is pure if it reads one feature; its impurity is the share of its squared weights on the others.
+    The statements are that any impurity above 0 suffices, that the least loss may jump as it tends to 0, and
+    that two kinds of minima have equal losses. `paths` has the files of certificates, one for each network,
+    with a proved bound of its loss.
     """
     shares = []
     for path in paths:
@@ -421,7 +423,7 @@ PROBLEMS = {
             "alignment-n5-k2-p1-10.json",
             *(f"alignment-n{n}-k3-p1-1000.json" for n in (6, 8)),
         ],
-        _aligned,
+        _answer_o48,
     ),
     "O49": OpenProblem(
         "conjectured: n features, on with probability p, on m <= n/2 neurons, each wired to one neuron, have "

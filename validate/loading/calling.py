@@ -232,10 +232,11 @@ class Answers:
         return self.outputs_by_form[key]
 
     def factor(self, model: StackedModel, rows: int | None = None) -> float | None:
-        """Return c > 0 such that the module's outputs are c times those of `model`, or None if there is none.
+        """Return c > 0 such that an array of the module's result is c times the outputs of `model`, or None.
 
-        Outputs are compared at random inputs and at kinks of the model; with `rows` only at the first `rows`
-        random inputs.
+        Outputs are compared, up to rounding, at random inputs and at kinks of the model, where neurons turn
+        on; with `rows` at the first `rows` random inputs alone. The module is called with its axes in each
+        order that it may take. `model` has a model for each instance.
         """
         n_instances, _, n = model.W_in.shape
         for form in _FORMS if n_instances == 1 else _FORMS_OF_SEVERAL:

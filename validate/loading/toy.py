@@ -28,9 +28,11 @@ _NUMBERED = "liuyz0/SuperpositionScaling, W alone"
 
 
 def layout_by_keys(arrays: Mapping[str, Any], keys: Mapping[str, str]) -> Layout:
-    """Return the layout with the arrays that `keys` names for W_in, W_out, b_in and b; shapes tell the axes.
+    """Return the layout of a toy model: which of `arrays` are W_in, W_out, b and b_in, and their axes.
 
-    Missing names, or shapes that do not multiply, raise a ValueError.
+    `arrays` are by name. `keys` maps these four, or some of them, to names in `arrays`; a model with one of
+    W_in and W_out is tied. The order of axes follows from the shapes; a square W_in is (n_hidden,
+    n_features). Names that `arrays` lacks, and shapes that do not multiply, raise a ValueError.
     """
     names = {part: find_name(name, arrays) for part, name in keys.items()}
     if {*names} - {*_PARTS} or None in names.values() or not {"W_in", "W_out"} & {*names}:

@@ -26,12 +26,13 @@ Draw = Callable[[Any, Any], None]
 def sampler(torch: Any, law: Law, device: Any) -> Draw:
     """Return a function ``draw(x, generator)`` that fills x (samples, features) with samples of a law.
 
-    A number as `law` is the p of equal features uniform on [0, 1]. x is a float32 tensor on `device`,
-    `generator` a torch.Generator there. A seed gives the same numbers on one device. The count of random
-    numbers does not depend on their values, so that a step can be captured as a CUDA graph, with two
-    exceptions, which draw on the CPU: a law of exactly k features on draws its own samples, seeded by the
-    generator; and for uniform features that are rarely on, if `device` is the CPU, only the entries that are
-    on are drawn.
+    x is a float32 tensor on `device`, `generator` a torch.Generator there; a seed gives the same numbers on
+    one device. A number as `law` is the p of equal features uniform on [0, 1]. `torch` is the module.
+
+    The count of random numbers does not depend on their values, so that a step can be captured as a CUDA
+    graph, with two exceptions, which draw on the CPU: a law of exactly k features on draws its own samples,
+    seeded by the generator; and for uniform features that are rarely on, if `device` is the CPU, only the
+    entries that are on are drawn.
     """
     if not isinstance(law, Features):
         return partial(_draw_gaps, torch, law) if law <= GAPS_BELOW else partial(_draw_entries, law)

@@ -82,10 +82,10 @@ class TrainingSettings:
         return {name: value for name, value in asdict(self).items() if optional.get(name, True)}
 
     def rates_of(self, model: ModelState) -> np.ndarray:
-        """Return the learning rates (100,) of the next 100 batches of a model.
+        """Return the learning rates of the next `BLOCK` = 100 batches of a model, (100,), one for each batch.
 
-        The rate is constant until the stopping rule ends its phase, if the schedule has one; then rates rise
-        and fall over the converging phase.
+        Until the stopping rule ends the model's first phase, if the schedule has one, the rate is
+        `learning_rate`. In the converging phase it rises to `peak_learning_rate` and falls again.
         """
         if STOPPING_RULE in self.ends and STOPPING_RULE not in model.status:
             return np.full(BLOCK, self.learning_rate)

@@ -130,11 +130,11 @@ def _loss_over_piece(a: float, t: float, k: int, law: KernelLaw) -> Six:
 
 @inlined
 def _loss_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
-    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
+    """Return (g, g_t, g_a, g_tt, g_ta, g_aa): the loss while no other feature is on, with derivatives.
 
-    x is the target, a its weight, t the rest of the pre-activation; tt means twice by t. The target is on
-    with probability `p_target_active`, 0 and 1 included, and then has the `law`. This copy is inlined;
-    `loss_and_second_derivatives_none_on` is compiled by itself.
+    g = E (x - ReLU(a x + t))^2 is an output's loss. x is the target, a its weight and t the bias, or all else
+    that adds to the pre-activation. x is on with probability `p_target_active`, in [0, 1], and then has the
+    `law`, else 0. This copy is inlined; `loss_and_second_derivatives_none_on` is compiled by itself.
     """
     total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     if p_target_active < 1.0:
@@ -151,10 +151,11 @@ def _loss_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) ->
 
 @kernel
 def loss_and_second_derivatives_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
-    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
+    """Return (g, g_t, g_a, g_tt, g_ta, g_aa): the loss while no other feature is on, with derivatives.
 
-    x is the target, a its weight, t the rest of the pre-activation; tt means twice by t. The target is on
-    with probability `p_target_active`, and then has the `law`.
+    g = E (x - ReLU(a x + t))^2 is an output's loss. x is the target, a its weight and t the bias, or all else
+    that adds to the pre-activation. x is on with probability `p_target_active`, in [0, 1], and then has the
+    `law`, else 0.
     """
     return _loss_none_on(t, a, p_target_active, law)
 

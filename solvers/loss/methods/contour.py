@@ -72,14 +72,17 @@ def integrate_output(
     tolerance: float,
     with_slopes: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (loss of an output minus E x^2, with derivatives; derivatives by m; errors), along a contour.
+    """Return (loss of an output minus E x^2, derivatives by m, errors), by an integral along a contour.
 
-    x is the target and y the pre-activation; with `near`, for b > 0 only, E (x - y)^2 is subtracted instead.
-    The first array is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]. The
-    second is empty unless `with_slopes`. The third is [error of the loss, 0, 0, error of the derivatives]. a
-    is the target's weight and `p_target_active` the probability that it is on, 0 or 1; m are the weights of
-    the other features, with the law `others`, `marginal` the probabilities that they are on; b is the bias.
-    `law` is that of a value when on, `tolerance` the error of the loss to aim at.
+    x is the target and y the pre-activation; with `near`, for b > 0 only, E (x - y)^2 is subtracted instead
+    of E x^2. The first array is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms].
+    The second is empty unless `with_slopes`. The third is [error of the loss, 0, 0, error of the
+    derivatives].
+
+    b is the bias. a is the target's weight and `p_target_active` the probability that it is on, 0 or 1. m are
+    the weights of the other features, with the joint law `others`, on with the probabilities `marginal`.
+    `law` is that of the value of a feature that is on, without bounds. `tolerance` is the error of the loss
+    to aim at.
     """
     if law.transform[0] == 0 or not law.angle > 0.0:
         raise ValueError("`law` must be of values without bounds, with a transform and a wedge.")

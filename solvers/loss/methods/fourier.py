@@ -238,14 +238,16 @@ def integrate_output(
     tolerance: float,
     work: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (loss of an output with derivatives, derivatives by m, errors), by a sum over frequencies.
+    """Return (loss of an output, derivatives by m, errors), by a sum over frequencies.
 
-    The arrays are [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]; the
-    derivatives by m; and [rounding, truncation, four times the change of the loss by the upper half of the
-    frequencies, error of derivatives]. m are the weights of the other features, with the law `others`; the
-    output's own feature has the weight a and is on with probability `p_target_active`; b is the bias; `law`
-    is that of a value when on. `tolerance` is the error of the loss to aim at, `work` the most frequencies
-    times other features.
+    The first array is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]. The third
+    is [rounding, truncation, four times the change of the loss by the upper half of the frequencies, error of
+    the derivatives].
+
+    b is the bias. a is the target's weight and `p_target_active` the probability that it is on. m are the
+    weights of the other features, with the joint law `others`. `law` is that of the value of a feature that
+    is on, with bounds. `tolerance` is the error of the loss to aim at, `work` the most frequencies times
+    other features.
     """
     require_bounded_law(law)
     totals, by_m = _sum_at_most_one_on(law, m, a, b, p_target_active, others)

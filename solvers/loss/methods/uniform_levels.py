@@ -449,13 +449,15 @@ def choose_blocks(
     steep: float,
     most: float,
 ) -> tuple[int, int, float]:
-    """Return (number of blocks of frequencies, number used of each, bound of what is cut off above them).
+    """Return (number of blocks of frequencies, frequencies used of each block, bound of what the sum omits).
 
-    There are at most `most` blocks, of `BLOCK` frequencies s = c + i h k with `line` = (c, h); a single block
-    may be used to a quarter or half. The bound times max(1, `steep` omega) is to be at most `allowed`, omega
-    being the last frequency: derivatives lose more than the loss does. The sum is that for E J(t + nu) over a
-    `level`, a set of on/off patterns with the interference nu. J(t) = shape_0 t_+^2 + shape_1 (E (v - ReLU(a
-    v + t))^2 - 1/3) + shape_2 t_+^3, for the value v of a target of weight a that is on.
+    The sum over frequencies is that for E J(t + nu), with the interference nu of the on/off patterns `level`,
+    and J(t) = shape_0 t_+^2 + shape_1 (E (v - ReLU(a v + t))^2 - 1/3) + shape_2 t_+^3, for the value v of a
+    target of weight a that is on. Frequencies are s = c + i h k with `line` = (c, h), `BLOCK` to a block; of
+    a single block a quarter or half may do. There are at most `most` blocks.
+
+    The bound is of the terms above the last frequency omega. Unless `most` is reached, the bound times max(1,
+    `steep` omega) is at most `allowed`: derivatives lose more than the loss does.
     """
     c, h = line
     most = min(most, max(np.floor(WORK / (level.m.size * BLOCK)), 1.0))

@@ -114,11 +114,12 @@ def gaussian_taper(count: int) -> FloatArray:
 
 
 def blur_series(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, ComplexArray]:
-    """Return (transforms of the inputs, Fourier coefficients of 2 S (1 - S)) for the blurred step S.
+    """Return (transforms of the inputs, Fourier coefficients c_k of 2 S(z) (1 - S(z))), of a neuron.
 
-    S is the Fourier series of 1(z > t) with `count` frequencies and Gaussian weights; z, t and the weights w
-    are those of the neuron `unit`. The transforms, (inputs, frequencies), are E e^{i s w v} of the value v of
-    a feature that is on; coefficients are (frequencies,).
+    2 S (1 - S) = Re sum_k c_k e^{i s_k (z - b)}; z is the pre-activation of `unit`, b its bias, t its
+    threshold. S is a smooth step, the Fourier series of 1(z > t) with `count` frequencies and Gaussian
+    weights. c is (frequencies,), with 2 `count` frequencies s_k; the transforms, (inputs, frequencies), are E
+    e^{i s_k w v} for an input of weight w and its value v when on.
     """
     k = np.arange(1.0, 2.0 * count, 2.0)
     odd = np.zeros(4 * count + 1, np.complex128)  # of S - 1/2, from -2 count to 2 count

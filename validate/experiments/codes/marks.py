@@ -98,9 +98,11 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
 
 @plot_function
 def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of trained models, the best known codes and the lower bound, in units of the rug's loss.
+    """Draw losses of trained models beside the best known codes and the lower bound; return `ax`.
 
-    Each (p, ratio) of `ds`, from `run_marks`, has a group of marks, ordered by n_features.
+    `ds` is from `run_marks`. Each (p, ratio) has a group of columns, by rising n_features: points with
+    Student's intervals for the trained models at each end of training (filled at the last), lines for the
+    best known codes, and a bar up to the lower bound. Losses are in units of the rug's.
     """
     positions = np.arange(ds.sizes["point"])
     width = 0.8 / ds.sizes["n_features"]

@@ -19,23 +19,26 @@ def run_unbiased(
     per_neuron: Sequence[float] = (1.1, 1.5, 2.0, 4.0, 10.0),
     n_hidden: int = 50,
 ) -> xr.Dataset:
-    """Return losses of networks for ReLU(x) without output bias, in closed form, and the lower bound.
+    """Return exact losses of networks for ReLU(x) without output bias, and the lower bound of any network.
+
+    Inputs x_i are independent features, uniform on [-1, 1] when on; the targets are ReLU(x_i).
 
     Parameters
     ----------
     p : sequence of float
         Probabilities that a feature is on, in (0, 1].
     per_neuron : sequence of float
-        Features for each neuron, above 1; their number is rounded.
+        Ratios n_features/n_hidden, above 1; n_features is rounded.
     n_hidden : int
+        Number of hidden neurons, at least 1.
 
     Returns
     -------
     xarray.Dataset
-        ``loss`` (p, per_neuron, network), per feature, divided by p. Networks have a neuron for each target
-        that they compute: "unbiased" gives 0 for the other targets, "readout" reads them from all neurons,
-        "constant" has one neuron of constant output for them (`equal_features_loss`); "lower_bound" holds for
-        any.
+        ``loss`` (p, per_neuron, network), the squared error per feature divided by p. Three networks have a
+        neuron for each target that they compute: "unbiased" outputs 0 for the other targets, "readout" reads
+        them from all neurons, and "constant" from one neuron of constant output (`equal_features_loss`).
+        "lower_bound" holds for any network.
 
     Examples
     --------

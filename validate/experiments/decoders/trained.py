@@ -207,11 +207,12 @@ def run_trained(
 
 
 def _trained_table(ds: xr.Dataset) -> Table:
-    """Return the table of trained, refitted and predicted losses by decoder; `ds` is from `run_trained`.
+    """Return a table of losses per feature of trained models, a row for each p, ratio and output function.
 
-    Columns, by p, ratio and output: loss after the longest training; (loss after the shortest) / (loss after
-    the longest); losses if the outputs are read by the best ReLU and JumpReLU instead; the predicted
-    decoder's loss on random codes, and in the limit of many features.
+    `ds` is from `run_trained`. Columns are the loss after the longest training; the loss after the shortest
+    over it; the loss of the same models if each output is instead the best ReLU, or the best JumpReLU, of its
+    pre-activation; and the loss of the best decoder for Gaussian interference, on random rugs and as
+    predicted.
     """
     rows = []
     for i, k in np.ndindex(ds.sizes["case"], ds.sizes["decoder"]):

@@ -27,18 +27,32 @@ def run_agreement(
     *,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Train models with hidden noise by PyTorch's autograd and by the compiled solver, to compare them.
+    """Return fourth norms of encodings trained with hidden noise by PyTorch, and by the compiled solver.
 
-    Models are tied autoencoders of one-hot inputs e_i, outputs ReLU(W (W' e_i + noise)), as in
-    `solvers.noise.descend`. Each engine trains `runs` of them, of `n_features` and
-    `n_hidden`, by `steps` steps at `learning_rate`, with noise of standard deviation `noise_std`.
+    Models are tied autoencoders of one-hot inputs e_i, with outputs ReLU(W (W' e_i + noise)), as in
+    `solvers.noise.descend`.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        Sizes of a model; row i of W is the encoding of feature i.
+    noise_std : float
+        Standard deviation of the noise of each hidden neuron.
+    learning_rate : float
+        Length of a step over the gradient.
+    steps : int
+        Steps of gradient descent.
+    runs : int
+        Models that each engine trains, at least 2, from first weights of its own: engines agree in
+        distribution only.
+    seed : int
+        Seed of first weights and noise.
 
     Returns
     -------
     xarray.Dataset
-        ``fourth_norm`` (mean of |W_i|_4^4 over encodings) over (noise, engine, run) after the last step, with
-        engines "Numba" (the solver) and "PyTorch". First weights differ, so that engines agree in
-        distribution only.
+        ``fourth_norm`` (noise, engine, run), after the last step: the mean over encodings of the sum of
+        W_ij^4 over j. Engines are "Numba" (the solver) and "PyTorch".
     """
     n, m, runs = validation.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1), runs=(runs, 2))
     learning_rate = validation.number("learning_rate", learning_rate, 0.0, 1e30)

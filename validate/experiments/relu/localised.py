@@ -174,9 +174,9 @@ def langevin_losses(
 
 
 def evaluate(model: Any, _: Any) -> Any:
-    """Return (sum of the losses of all chains, loss of each chain) of `model`, as devinterp requires.
+    """Return (sum over the chains of their losses, loss of each chain (chains,)), as devinterp requires.
 
-    `model` is a PyTorch module with a row of weights for each chain; the second argument, a batch of data, is
+    `model` is a PyTorch module that returns the loss of each chain; the second argument, a batch of data, is
     not used.
     """
     losses = model()

@@ -138,10 +138,11 @@ def _escape_times(name: str, scales: FloatArray, seeds: Sequence[int], step: flo
 def run_stages(
     seeds: Sequence[int], scales: Sequence[float] = (1e-4, 1e-6, 1e-8), *, step: float = 0.25
 ) -> xr.Dataset:
-    r"""Follow the gradient flow of small models from small weights, beside predicted escapes from saddles.
+    """Return measured and predicted times at which the gradient flow of two small models leaves saddles.
 
-    Models are "pair", two features on one neuron, and "three", three on two; importances fall. At a saddle
-    some features have a hidden dimension each, and the others have encoding 0.
+    Models ReLU(W W' x + b) start from small weights: "pair", two features on one hidden neuron, and "three",
+    three on two; importances fall. At saddle k, a plateau of the loss, the first k features have a hidden
+    dimension each and the others have encoding 0. Losses are summed over features.
 
     Parameters
     ----------
@@ -150,18 +151,19 @@ def run_stages(
     scales : sequence of float
         Standard deviations of the first weights, falling, in (0, 0.01].
     step : float
-        Time step, in (0, 0.5].
+        Step of the flow's time, in (0, 0.5].
 
     Returns
     -------
     xarray.Dataset
-        Of (model, scale, seed, stage): the time ``escape`` at which the loss is halfway from the height of a
-        saddle to that of the next, ``predicted`` where a feature takes a new hidden dimension, and
-        ``plateau``, the loss halfway in time between escapes. Of (model, stage): the saddle's loss
-        ``height``, and the ``rate`` at which a small encoding of the next feature grows. Of (model, scale,
-        seed): whether the first two features have ``opposite`` weights on the first neuron at the end. Of
-        (model): ``path``, the time between the two escapes of the model "pair" from a start where the weight
-        of its second feature is 0; nan for other models.
+        Of (model, scale, seed, stage), nan for stages that "pair" lacks: ``escape``, the time at which the
+        loss is halfway from the height of a saddle to that of the next; ``predicted``, the time at which half
+        of the next feature's loss is to be gone (`predicted_times`), nan where no feature takes a new
+        dimension; and ``plateau``, the loss halfway in time between escapes. Of (model, stage): ``height``,
+        the loss at the saddle, and ``rate``, at which a small encoding of the next feature grows, as exp(rate
+        t). Of (model, scale, seed): ``opposite``, whether the first two features end with weights of opposite
+        sign on the first neuron. Of (model): ``path``, the time between the two escapes of "pair" from a
+        start where its second feature has weight 0; nan for "three".
 
     Examples
     --------

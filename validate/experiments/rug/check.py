@@ -59,10 +59,11 @@ def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
 
 
 def _show_checked(ds: xr.Dataset) -> TopicContent:
-    """Return the table of the report's part "checked": exact losses of trained models against samples.
+    """Return the content of the report's topic "check": a table of exact and sampled losses of models.
 
-    Columns are a model's sizes and p, the exact loss with its error estimate, the loss on samples with its
-    standard error, and the difference in standard errors. `ds` is from `run_checked`.
+    `ds` is from `run_checked`. A row is a trained model; columns are its sizes and p, the exact loss per
+    feature with its error estimate, the mean loss on samples with its standard error, and their difference in
+    standard errors.
     """
     digits = {"n_features": "d", "n_hidden": "d", "p": "g", "exact": ".9g", "error_estimate": ".1e"}
     digits |= {"sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}

@@ -326,11 +326,11 @@ def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
 
 
 def _weights_table(frame: pd.DataFrame) -> Table:
-    """Return the table of weight statistics of the largest models in `frame` beside a random code's.
+    """Return a table of weight statistics of the largest models in `frame`, a row for each (p, ratio, end).
 
-    Columns are means over seeds by p, ratio and end of training: mean and standard deviation of the diagonal
-    of W_out W_in and of the bias, with the random code's values, the Lyapunov ratio, and the share of
-    features dropped. `frame` has a row for each trained model and end of training.
+    `frame` has a row for each trained model and end of training. The table has means over seeds of the mean
+    and standard deviation of the diagonal of W_out W_in and of the bias, both beside the rug's values; of the
+    largest Lyapunov ratio of a row (Eq. 3 of Cowsik et al. 2024); and of the share of features dropped.
     """
     names = ["diagonal_mean", "diagonal_sd", "optimum_a", "bias_mean", "bias_sd", "optimum_b", "lyapunov_max"]
     frame = frame.dropna(subset=["loss"])

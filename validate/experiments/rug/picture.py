@@ -30,7 +30,10 @@ def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_picture(ds: xr.Dataset) -> TopicContent:
-    """Return the figure of the report's part "picture": the matrix in `ds`, from `run_rug`, as an image."""
+    """Return the content of the report's topic "picture": the matrix of the rug as an image (Fig. 1).
+
+    `ds` is from `run_rug`. The matrix is decoder times encoder.
+    """
     n, m = ds.sizes["row"], ds.attrs["n_hidden"]
     title = f"Fig. 1: the rug, n_features = {n}, n_hidden = {m}"
     caption = (

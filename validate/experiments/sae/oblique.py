@@ -210,7 +210,7 @@ def run_oblique(
         problem = _PairProblem(*q, 0.5 * sum(q), float(strength), float(c), float(w))
         value, angles = _best(problem)
         pair = best_pair(*problem[:4], cosine=problem.cosine, prefix_weight=problem.prefix_weight, gap=gap)
-        names, changes = _changes(problem)
+        names, changes = _phases_and_changes(problem)
         changes = (changes + [_Change()] * _MOST_CHANGES)[:_MOST_CHANGES]
         row = {
             "phases": " > ".join(names),
@@ -237,12 +237,11 @@ class _Change(NamedTuple):
     high: float = math.nan
 
 
-def _changes(problem: _PairProblem) -> tuple[list[str], list[_Change]]:
-    """Return (phases by increasing ratio, changes between them) at the settings of `problem` but its ratio.
+def _phases_and_changes(problem: _PairProblem) -> tuple[list[str], list[_Change]]:
+    """Return (phases of the best pair of latents by rising ratio, changes of phase between them).
 
-    The ratio is P(both on) / mean P(one alone), from 0.1 to 10; a phase, as from `_phase`, says where the
-    atoms of the best pair are. A change has the ratio, whether the kind of pair (near or far from the
-    features' directions) changes there, and the ratios below and above it at which that is certified, or nan.
+    The ratio is P(both features on) / mean P(one alone), from 0.1 to 10. It sets `p_both` of `problem`; the
+    other settings stay. A phase is a text such as "tilts" (`_phase`), unlike its neighbours in the list.
     """
     mean = 0.5 * (problem.first + problem.second)
     largest = (1.0 - 2.0 * mean) / mean

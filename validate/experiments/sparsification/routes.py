@@ -31,11 +31,13 @@ def run_agreement(
     learning_rate: float = 0.2,
     optimizer: str = "sgd",
 ) -> xr.Dataset:
-    """Solve one encoding's flow in four ways: limit law, exact solution, `solvers.collisions.flow`, PyTorch.
+    """Return nonzeros and l1 norm of one encoding over time, by a limit law and by three solutions.
 
-    PyTorch minimises the loss of the normal form, (1 - |W|²)²/4 + lam |W|_1, with autograd, from the same
-    first weights; its time is the learning rate times the number of steps. The sign that autograd gives a
-    weight near zero makes it chatter by one step of the force, so weights below twice that count as zero.
+    The solutions are of the gradient flow of the normal form, whose loss is (1 - |W|²)²/4 + lam |W|_1, from
+    the same first weights: exactly, by `solvers.collisions.flow`, and by training in PyTorch with autograd,
+    whose time is the learning rate times the number of steps. The limit law is for many weights. The sign
+    that autograd gives a weight near zero makes it chatter by one step of the l1 force, so trained weights
+    below twice that count as zero.
 
     Parameters
     ----------

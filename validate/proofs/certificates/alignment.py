@@ -95,12 +95,12 @@ def _networks(n: int, k: int, p: Fraction, delta: Fraction) -> Iterator[Network]
     """
     slope = Fraction(isqrt(int(delta / (1 - delta) * _GRID**2)), _GRID)
     for block in (_gentle_pair(slope, p), _steep_pair(slope)):
-        yield _with_copies([block] * min(k, n - k), n, k, p)
+        yield _network_of_blocks([block] * min(k, n - k), n, k, p)
     if k >= 2:
         for angle in _SLOPES:
-            yield _with_copies([_two_neurons(slope, angle, p)], n, k, p)
+            yield _network_of_blocks([_two_neurons(slope, angle, p)], n, k, p)
     if k >= 3:
-        yield _with_copies([_three_neurons(n - k + 3, delta)], n, k, p)
+        yield _network_of_blocks([_three_neurons(n - k + 3, delta)], n, k, p)
 
 
 def _arrays(*parts: Any) -> Network:
@@ -108,11 +108,12 @@ def _arrays(*parts: Any) -> Network:
     return tuple(np.vectorize(Fraction, otypes=[object])(part) for part in parts)
 
 
-def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
-    """Return a network of n features on k neurons: `blocks` side by side, then neurons that copy a feature.
+def _network_of_blocks(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
+    """Return a network (W, beta, V, c) of n features on k neurons, made of smaller networks and of copies.
 
-    A network is (W, beta, V, c), arrays of fractions. Outputs of the remaining features are constant, their
-    mean p/2, with p the probability that a feature is on.
+    The `blocks`, networks of features and neurons of their own, come first; each neuron that is left copies
+    one more feature. The outputs of all other features are constant, p/2, their mean; p is the probability
+    that a feature is on. Arrays are of fractions: W (k, n), beta (k,), V (n, k), c (n,).
     """
     W, beta, V, c = _arrays(np.zeros((k, n)), np.zeros(k), np.zeros((n, k)), np.full(n, p / 2))
     row = column = 0

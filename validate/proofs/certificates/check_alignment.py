@@ -91,7 +91,10 @@ def loss(W: Any, beta: Any, V: Any, c: Any, p: Q) -> Q:
 
 
 def alignment(row: list[Q]) -> Q:
-    """Return the largest squared weight of a `row` over their sum; 1 if all are 0, as in the problem."""
+    """Return a neuron's alignment: the largest square in its `row` of W over the sum of squares.
+
+    It is 1 for a neuron that reads one feature, and if all weights are 0, as in the problem.
+    """
     squares = [w * w for w in row]
     return max(squares) / sum(squares, Q(0)) if any(squares) else Q(1)
 

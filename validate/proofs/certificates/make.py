@@ -286,11 +286,11 @@ def certify(
 def save(
     path: str | Path, maker: str, statement: dict[str, Any], proof: dict[str, Any], **origin: str
 ) -> None:
-    """Write a certificate with its checksum; if its checker raises `Rejected`, no file is written.
+    """Write a certificate, a JSON file with a checksum; write nothing if its checker raises `Rejected`.
 
-    A file at `path` is replaced if it is a certificate; ValueError if it is something else. `statement` and
-    `proof` are the certificate's parts, both for JSON. `maker` names the function that makes the certificate;
-    `origin` are further texts on its origin.
+    A certificate at `path` is replaced; any other file there raises a ValueError. `statement` and `proof` are
+    the certificate's parts: what it claims, with its "kind", and the numbers from which the checker proves
+    it. `maker` names the function that makes it; `origin` are further texts on its origin, by name.
     """
     origin["by"] = f"superposition.validate.proofs.certificates.{maker}"
     content = {"format": FORMAT, "made": origin, "proof": proof, "statement": statement}

@@ -235,9 +235,10 @@ def axis_labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
 
 
 def compute_points(plan: Plan, points: Sequence[Index]) -> Results:
-    """Return a dict from each point to the arrays of its result, or to the message of the function's error.
+    """Return a dict from each of `points` to the result of `plan.work` there, or to its error's message.
 
-    `points` are index tuples into the axes of `plan`. Arrays are (dimensions, values) by name.
+    A point is a tuple of indices, one into the values of each axis of the grid. A result is a dict from the
+    names of its arrays to (dimensions, values). An ImportError, which would arise at all points, is raised.
     """
     function = load_function(plan.work)
     if plan.batch_dim is not None:
