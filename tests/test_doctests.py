@@ -28,7 +28,7 @@ def _examples(name):
 
 @pytest.mark.parametrize("package", sorted(PACKAGES))
 def test_examples(package, monkeypatch):
-    monkeypatch.delitem(law._KNOWN, "half", raising=False)  # bad input is tried on this example too
+    monkeypatch.delitem(law._KNOWN, "half", raising=False)  # a test before may have run this example
     if ".training" in package:
         pytest.importorskip("torch", reason="examples that train need PyTorch")
     inside = [name for name in MODULES if name.rpartition(".")[0] == package and not name.endswith(".derive")]

@@ -837,9 +837,10 @@ def minimise(
     r"""Return the model ReLU(W_out W_in x + b) of least expected loss, by descents from many starts.
 
     Descents are by L-BFGS-B on the loss of `solvers.loss.exact_loss`; the best end is refined by Newton's
-    method, which leaves saddles. From 8 to 10 features on the starts race: all descend on a cheaper
-    loss first, and only the best ends go on. The cheaper loss has few frequencies where values are uniform,
-    else it is a mean over 2048 samples of the law. The page "Best models" of the documentation has the
+    method, which leaves saddles. Where a gradient of the exact loss takes long, from 8 to 10
+    features on, or none is known, the starts race: all descend on a cheaper loss first, and only the best
+    ends go on. The cheaper loss has few frequencies where values are uniform, else it is a mean over 2048
+    samples of the law. The page "Best models" of the documentation has the
     details.
 
     Parameters

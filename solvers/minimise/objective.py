@@ -78,8 +78,8 @@ class Objective:
         self.loss = DescentLoss(features, 0 if self.limit else self.classes, first)
         self.accuracy = replace(first, workers=self.loss.workers)
         self.exact, is_whole = self.loss.exact, not self.limit and self.classes is None
-        has_cheaper = is_whole and (self.loss.has_levels or self.loss.method != "folding")
-        self.raced = not self.exact or (has_cheaper and self.loss.seconds > _RACED_SECONDS)
+        has_cheaper_loss = is_whole and (self.loss.has_levels or self.loss.method != "folding")
+        self.raced = not self.exact or (has_cheaper_loss and self.loss.seconds > _RACED_SECONDS)
 
     def _check_penalty(self) -> None:
         """Raise ValueError unless the penalty is None, a known tuple, or a function."""

@@ -10,7 +10,7 @@ def lightning_callback(log: Any, name: str = "") -> Any:
     """Return a callback for PyTorch Lightning that calls `log` after each batch and after training.
 
     The log is called with the model, the step and the batch's loss. The numbers of a record that it returns,
-    such as the loss beside the best known one, go to the trainer's loggers. The callback is a ``Callback`` of
+    such as the loss and the best known one, go to the trainer's loggers. The callback is a ``Callback`` of
     Lightning if that is imported, else an object with the same two methods. Only the first of several
     processes logs.
 
